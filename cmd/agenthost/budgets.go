@@ -44,7 +44,7 @@ func (a *app) budgetsCommand() *cobra.Command {
 					return err
 				}
 
-				return printList(a, c.Budgets.List(ctx), func(b wire.Budget) []field {
+				return printList(a, c.Usage.Budgets(ctx), func(b wire.Budget) []field {
 					if b.Kind == "agent" {
 						return budgetColumns(b, b.Name)
 					}
@@ -54,7 +54,7 @@ func (a *app) budgetsCommand() *cobra.Command {
 			},
 		}),
 		a.budgetCommand("get", "Show a budget", "", nil, func(ctx context.Context, c *client.Client, of budgetOwner) error {
-			budget, err := c.Budgets.Get(ctx, of.kind, of.id)
+			budget, err := c.Usage.Budget(ctx, of.kind, of.id)
 			if err != nil {
 				return err
 			}
@@ -65,7 +65,7 @@ func (a *app) budgetsCommand() *cobra.Command {
 		a.budgetCommand("delete", "Delete a budget", "", func(_ context.Context, _ *client.Client, args []string) (string, error) {
 			return fmt.Sprintf("The budget of the %s %s will be deleted: it no longer limits runs.", args[0], args[1]), nil
 		}, func(ctx context.Context, c *client.Client, of budgetOwner) error {
-			if err := c.Budgets.Delete(ctx, of.kind, of.id); err != nil {
+			if err := c.Usage.DeleteBudget(ctx, of.kind, of.id); err != nil {
 				return err
 			}
 
@@ -130,7 +130,7 @@ func (a *app) setBudgetCommand() *cobra.Command {
 			}
 		}
 
-		budget, err := c.Budgets.Set(ctx, of.kind, of.id, req)
+		budget, err := c.Usage.SetBudget(ctx, of.kind, of.id, req)
 		if err != nil {
 			return err
 		}

@@ -50,11 +50,11 @@ func userNames(ctx context.Context, c *client.Client) ([]string, error) {
 }
 
 func inviteNames(ctx context.Context, c *client.Client) ([]string, error) {
-	return collect(c.Invites.List(ctx), func(i wire.Invite) string { return reference(i.ID).String() + "\t" + i.Note })
+	return collect(c.Users.Invites(ctx), func(i wire.Invite) string { return reference(i.ID).String() + "\t" + i.Note })
 }
 
 func tokenNames(ctx context.Context, c *client.Client) ([]string, error) {
-	return collect(c.Tokens.List(ctx), func(t wire.Token) string { return t.Name })
+	return collect(c.Auth.Tokens(ctx), func(t wire.Token) string { return t.Name })
 }
 
 // completeHubs completes the name of a known hub.

@@ -46,7 +46,7 @@ func (a *app) scenesCommand() *cobra.Command {
 
 func (a *app) mcpsCommand() *cobra.Command {
 	return componentCommand(a, serverKind, "MCP servers that agents mount", func(c *client.Client) client.Catalog[wire.MCP, wire.MCPRequest] {
-		return c.MCPs.Catalog
+		return c.MCPs
 	}, func(m wire.MCP) []field {
 		return []field{
 			{"name", m.Name},
@@ -61,7 +61,7 @@ func (a *app) mcpsCommand() *cobra.Command {
 
 func (a *app) knowledgeCommand() *cobra.Command {
 	return componentCommand(a, knowledgeKind, "knowledge sets that agents mount", func(c *client.Client) client.Catalog[wire.Knowledge, wire.KnowledgeRequest] {
-		return c.Knowledge.Catalog
+		return c.Knowledge
 	}, func(k wire.Knowledge) []field {
 		return []field{
 			{"name", k.Name},

@@ -142,7 +142,7 @@ func deploymentGoes(ctx context.Context, c *client.Client, agent string) (string
 		return "", err
 	}
 
-	answers, err := count(c.Runs.List(ctx), "answer", func(r wire.ChatRun) bool { return r.AgentName == agent })
+	answers, err := count(c.History.Runs(ctx), "answer", func(r wire.ChatRun) bool { return r.AgentName == agent })
 	if err != nil {
 		return "", err
 	}

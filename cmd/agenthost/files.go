@@ -22,7 +22,7 @@ func (a *app) filesCommand() *cobra.Command {
 			args: []string{"AGENT[:PATH]"}, complete: agentNames,
 			run: func(ctx context.Context, c *client.Client, args []string) error {
 				agent, name, _ := strings.Cut(args[0], ":")
-				entries, err := c.Files.List(ctx, agent, name)
+				entries, err := c.Deployments.Files(ctx, agent, name)
 				if err != nil {
 					return err
 				}
@@ -45,7 +45,7 @@ func (a *app) filesCommand() *cobra.Command {
 					return err
 				}
 
-				file, err := c.Files.Open(ctx, agent, name, 0)
+				file, err := c.Deployments.Open(ctx, agent, name, 0)
 				if err != nil {
 					return err
 				}
@@ -103,7 +103,7 @@ func (a *app) copy(ctx context.Context, c *client.Client, agent, name, target st
 		}
 	}
 
-	source, err := c.Files.Open(ctx, agent, name, offset)
+	source, err := c.Deployments.Open(ctx, agent, name, offset)
 	if errors.Is(err, client.ErrOffset) {
 		return a.result("%s is complete.", target)
 	}

@@ -140,7 +140,7 @@ var inviteKind = noun{group: "invites", one: "invitation", example: "Noa", names
 
 // findInvite returns the invitation with a note or an id.
 func findInvite(ctx context.Context, c *client.Client, text string) (wire.Invite, error) {
-	return find(inviteKind, c.Invites.List(ctx), text, func(i wire.Invite) identity { return identity{reference(i.ID), i.Note} })
+	return find(inviteKind, c.Users.Invites(ctx), text, func(i wire.Invite) identity { return identity{reference(i.ID), i.Note} })
 }
 
 var sessionKind = noun{group: "sessions", one: "session", example: "5f3a91c2", names: sessionIDs}

@@ -12,12 +12,12 @@ import (
 
 func (a *app) runsCommand() *cobra.Command {
 	runs := noun{group: "runs", one: "run", names: func(ctx context.Context, c *client.Client) ([]string, error) {
-		return collect(c.Runs.List(ctx), func(r wire.ChatRun) string {
+		return collect(c.History.Runs(ctx), func(r wire.ChatRun) string {
 			return reference(r.RunID).String() + "\t" + r.AgentName + ", " + r.UserName
 		})
 	}}
 	list := listCommand(a, runs, func(ctx context.Context, c *client.Client) iter.Seq2[wire.ChatRun, error] {
-		return c.Runs.List(ctx)
+		return c.History.Runs(ctx)
 	}, func(r wire.ChatRun) []field {
 		return []field{
 			{"run", reference(r.RunID)},
@@ -35,12 +35,12 @@ func (a *app) runsCommand() *cobra.Command {
 			use: "cancel RUN", short: "Cancel an answer in progress", args: []string{"RUN"}, complete: runs.names,
 			example: "  agenthost runs cancel 5f3a91c2",
 			run: func(ctx context.Context, c *client.Client, args []string) error {
-				run, err := find(runs, c.Runs.List(ctx), args[0], func(r wire.ChatRun) identity { return identity{id: reference(r.RunID)} })
+				run, err := find(runs, c.History.Runs(ctx), args[0], func(r wire.ChatRun) identity { return identity{id: reference(r.RunID)} })
 				if err != nil {
 					return err
 				}
 
-				if err := c.Runs.Cancel(ctx, run.RunID); err != nil {
+				if err := c.History.CancelRun(ctx, run.RunID); err != nil {
 					return err
 				}
 

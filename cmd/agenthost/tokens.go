@@ -32,7 +32,7 @@ func (a *app) tokensCommand() *cobra.Command {
 				req.ExpiresInDays = &days
 			}
 
-			token, err := c.Tokens.Issue(ctx, req)
+			token, err := c.Auth.IssueToken(ctx, req)
 			if err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ func (a *app) tokensCommand() *cobra.Command {
 		a.command(action{
 			use: "list", short: "List the CLI tokens of the user", example: "  agenthost tokens list",
 			run: func(ctx context.Context, c *client.Client, _ []string) error {
-				return printList(a, c.Tokens.List(ctx), tokenColumns)
+				return printList(a, c.Auth.Tokens(ctx), tokenColumns)
 			},
 		}),
 		a.command(action{
@@ -60,12 +60,12 @@ func (a *app) tokensCommand() *cobra.Command {
 				return fmt.Sprintf("The token %s will be revoked: programs that use it are rejected.", args[0]), nil
 			},
 			run: func(ctx context.Context, c *client.Client, args []string) error {
-				token, err := findToken(c.Tokens.List(ctx), args[0])
+				token, err := findToken(c.Auth.Tokens(ctx), args[0])
 				if err != nil {
 					return err
 				}
 
-				if err := c.Tokens.Revoke(ctx, token.ID); err != nil {
+				if err := c.Auth.RevokeToken(ctx, token.ID); err != nil {
 					return err
 				}
 

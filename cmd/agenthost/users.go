@@ -200,11 +200,11 @@ func (a *app) setUserCommand() *cobra.Command {
 }
 
 func (a *app) invitesCommand() *cobra.Command {
-	var req wire.CreateInviteRequest
+	var role, note string
 	create := a.command(action{
 		use: "create", short: "Print a link with which a user registers", example: "  agenthost invites create --role member --note \"Mia\"",
 		run: func(ctx context.Context, c *client.Client, _ []string) error {
-			invite, err := c.Invites.Create(ctx, req)
+			invite, err := c.Users.Invite(ctx, rbac.Role(role), note)
 			if err != nil {
 				return err
 			}
@@ -217,15 +217,15 @@ func (a *app) invitesCommand() *cobra.Command {
 			)
 		},
 	})
-	create.Flags().StringVar((*string)(&req.Role), "role", "member", "`role`: admin, maintainer or member")
-	create.Flags().StringVar(&req.Note, "note", "", "`text` to recognize the invitation")
+	create.Flags().StringVar(&role, "role", "member", "`role`: admin, maintainer or member")
+	create.Flags().StringVar(&note, "note", "", "`text` to recognize the invitation")
 	_ = create.RegisterFlagCompletionFunc("role", roles)
 	return group("invites", "Create, list and revoke invitations", "  agenthost invites create --role member",
 		create,
 		a.command(action{
 			use: "list", short: "List the invitations", example: "  agenthost invites list",
 			run: func(ctx context.Context, c *client.Client, _ []string) error {
-				return printList(a, c.Invites.List(ctx), func(i wire.Invite) []field {
+				return printList(a, c.Users.Invites(ctx), func(i wire.Invite) []field {
 					return []field{
 						{"invitation", reference(i.ID)},
 						{"role", i.Role},
@@ -247,7 +247,7 @@ func (a *app) invitesCommand() *cobra.Command {
 			run: func(ctx context.Context, c *client.Client, args []string) error {
 				invite, err := findInvite(ctx, c, args[0])
 				if err == nil {
-					err = c.Invites.Revoke(ctx, invite.ID)
+					err = c.Users.RevokeInvite(ctx, invite.ID)
 				}
 
 				if err != nil {

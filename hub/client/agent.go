@@ -16,7 +16,7 @@ import (
 // Agents reads and changes the configurations of agents.
 type Agents struct {
 	Catalog[hubwire.Agent, hubwire.AgentRequest]
-	Enabled Reader[hubwire.Agent] // the agents that the caller may use
+	Enabled reader[hubwire.Agent] // List and Get of those that the caller may use
 }
 
 // Manifest returns the enabled agents with hashes of their content.
@@ -56,7 +56,7 @@ func (a Agents) Mounted(ctx context.Context, name, kind string) iter.Seq2[string
 }
 
 // Mount replaces the components of a kind, tools, skills or mcps, that an agent mounts, as
-// [Collection.Update] does.
+// [Catalog.Update] does.
 func (a Agents) Mount(ctx context.Context, name, kind string, version int64, items []string) error {
 	return a.mount(ctx, name, kind, version, bodies.BindingsRequest{Items: append([]string{}, items...)})
 }

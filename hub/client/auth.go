@@ -9,8 +9,10 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-// Auth signs the caller in and out.
+// Auth signs the caller in and out, and reads and changes its sign-ins and CLI tokens.
 type Auth struct{ c *Client }
+
+const tokensPath = "/api/v1/cli/tokens"
 
 // Mode returns how users sign in.
 func (a Auth) Mode(ctx context.Context) (wire.Mode, error) {
@@ -107,4 +109,19 @@ func (a Auth) Sessions(ctx context.Context) iter.Seq2[wire.Session, error] {
 // EndSession ends a sign-in of the caller.
 func (a Auth) EndSession(ctx context.Context, id string) error {
 	return done(ctx, a.c, http.MethodDelete, "/auth/sessions/"+segment(id), nil)
+}
+
+// Tokens yields the CLI tokens of the caller without their secrets.
+func (a Auth) Tokens(ctx context.Context) iter.Seq2[wire.Token, error] {
+	return list[wire.Token](ctx, a.c, tokensPath, nil)
+}
+
+// IssueToken issues a CLI token. Only its response has the secret.
+func (a Auth) IssueToken(ctx context.Context, req wire.IssueTokenRequest) (wire.NewToken, error) {
+	return send[wire.NewToken](ctx, a.c, http.MethodPost, "/api/v1/cli/issue-token", req)
+}
+
+// RevokeToken revokes a CLI token of the caller.
+func (a Auth) RevokeToken(ctx context.Context, id string) error {
+	return done(ctx, a.c, http.MethodDelete, tokensPath+"/"+segment(id), nil)
 }

@@ -104,16 +104,16 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	"DELETE /api/v1/admin/users/{id}/tokens/{tokenId}": func(ctx context.Context, c *client.Client) (any, error) {
 		return nil, c.Users.RevokeToken(ctx, uuid, uuid)
 	},
-	"GET /api/v1/admin/invites": func(ctx context.Context, c *client.Client) (any, error) { return first(c.Invites.List(ctx)) },
+	"GET /api/v1/admin/invites": func(ctx context.Context, c *client.Client) (any, error) { return first(c.Users.Invites(ctx)) },
 	"POST /api/v1/admin/invites": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Invites.Create(ctx, wire.CreateInviteRequest{Role: rbac.Member, Note: "x"})
+		return c.Users.Invite(ctx, rbac.Member, "x")
 	},
-	"DELETE /api/v1/admin/invites/{id}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Invites.Revoke(ctx, uuid) },
+	"DELETE /api/v1/admin/invites/{id}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Users.RevokeInvite(ctx, uuid) },
 	"POST /api/v1/cli/issue-token": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Tokens.Issue(ctx, wire.IssueTokenRequest{Name: "ci", ExpiresInDays: new(3)})
+		return c.Auth.IssueToken(ctx, wire.IssueTokenRequest{Name: "ci", ExpiresInDays: new(3)})
 	},
-	"GET /api/v1/cli/tokens":         func(ctx context.Context, c *client.Client) (any, error) { return first(c.Tokens.List(ctx)) },
-	"DELETE /api/v1/cli/tokens/{id}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Tokens.Revoke(ctx, uuid) },
+	"GET /api/v1/cli/tokens":         func(ctx context.Context, c *client.Client) (any, error) { return first(c.Auth.Tokens(ctx)) },
+	"DELETE /api/v1/cli/tokens/{id}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Auth.RevokeToken(ctx, uuid) },
 
 	"GET /api/v1/agents": func(ctx context.Context, c *client.Client) (any, error) {
 		return first(c.Agents.Enabled.List(ctx, "x"))
@@ -270,11 +270,11 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 		return nil, err
 	},
 	"GET /api/v1/admin/agents/{name}/files": func(ctx context.Context, c *client.Client) (any, error) {
-		_, err := c.Files.List(ctx, "x", "dir")
+		_, err := c.Deployments.Files(ctx, "x", "dir")
 		return nil, err
 	},
 	"GET /api/v1/admin/agents/{name}/files/content": func(ctx context.Context, c *client.Client) (any, error) {
-		return closed(c.Files.Open(ctx, "x", "a.txt", 0))
+		return closed(c.Deployments.Open(ctx, "x", "a.txt", 0))
 	},
 
 	"GET /api/v1/admin/aigc/config":    func(ctx context.Context, c *client.Client) (any, error) { _, err := c.Labels.Get(ctx); return nil, err },
@@ -315,8 +315,8 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	"GET /api/v1/admin/chat/sessions/{id}/transcript": func(ctx context.Context, c *client.Client) (any, error) {
 		return first(c.History.Transcript(ctx, uuid, ""))
 	},
-	"GET /api/v1/admin/runs":              func(ctx context.Context, c *client.Client) (any, error) { return first(c.Runs.List(ctx)) },
-	"POST /api/v1/admin/runs/{id}/cancel": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Runs.Cancel(ctx, uuid) },
+	"GET /api/v1/admin/runs":              func(ctx context.Context, c *client.Client) (any, error) { return first(c.History.Runs(ctx)) },
+	"POST /api/v1/admin/runs/{id}/cancel": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.History.CancelRun(ctx, uuid) },
 	"POST /api/v1/chat/push": func(ctx context.Context, c *client.Client) (any, error) {
 		return c.Push(ctx, wire.ChatPushRequest{Sessions: []wire.PushedSession{{ID: "s", Messages: []wire.PushedMessage{{ID: "m", Role: "user", Content: json.RawMessage(`"hi"`)}}}}})
 	},
@@ -327,15 +327,15 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	"GET /api/v1/admin/usage/export": func(ctx context.Context, c *client.Client) (any, error) {
 		return closed(c.Usage.Export(ctx, client.UsageFilter{From: "2026-01-02"}))
 	},
-	"GET /api/v1/admin/budgets": func(ctx context.Context, c *client.Client) (any, error) { return first(c.Budgets.List(ctx)) },
+	"GET /api/v1/admin/budgets": func(ctx context.Context, c *client.Client) (any, error) { return first(c.Usage.Budgets(ctx)) },
 	"GET /api/v1/admin/budgets/{kind}/{name}": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Budgets.Get(ctx, "agent", "x")
+		return c.Usage.Budget(ctx, "agent", "x")
 	},
 	"DELETE /api/v1/admin/budgets/{kind}/{name}": func(ctx context.Context, c *client.Client) (any, error) {
-		return nil, c.Budgets.Delete(ctx, "user", uuid)
+		return nil, c.Usage.DeleteBudget(ctx, "user", uuid)
 	},
 	"PUT /api/v1/admin/budgets/{kind}/{name}": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Budgets.Set(ctx, "agent", "x", wire.BudgetRequest{Period: "day", Unit: "tokens", Hard: new(5.0)})
+		return c.Usage.SetBudget(ctx, "agent", "x", wire.BudgetRequest{Period: "day", Unit: "tokens", Hard: new(5.0)})
 	},
 	"GET /api/v1/admin/audit-logs": func(ctx context.Context, c *client.Client) (any, error) {
 		return first(c.Audit.List(ctx, client.AuditFilter{Category: "user"}))

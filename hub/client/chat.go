@@ -106,17 +106,14 @@ func (h History) Transcript(ctx context.Context, id, user string) iter.Seq2[wire
 	return list[wire.TranscriptEntry](ctx, h.c, historyPath+"/"+segment(id)+"/transcript", url.Values{"user": {user}})
 }
 
-// Runs are the answers in progress of the organization.
-type Runs struct{ c *Client }
-
-// List yields the runs.
-func (r Runs) List(ctx context.Context) iter.Seq2[wire.ChatRun, error] {
-	return list[wire.ChatRun](ctx, r.c, "/api/v1/admin/runs", nil)
+// Runs yields the answers in progress of the organization.
+func (h History) Runs(ctx context.Context) iter.Seq2[wire.ChatRun, error] {
+	return list[wire.ChatRun](ctx, h.c, "/api/v1/admin/runs", nil)
 }
 
-// Cancel cancels a run.
-func (r Runs) Cancel(ctx context.Context, runID string) error {
-	_, err := cancelRun(ctx, r.c, "/api/v1/admin/runs/"+segment(runID)+"/cancel")
+// CancelRun cancels an answer in progress.
+func (h History) CancelRun(ctx context.Context, runID string) error {
+	_, err := cancelRun(ctx, h.c, "/api/v1/admin/runs/"+segment(runID)+"/cancel")
 	return err
 }
 

@@ -70,27 +70,23 @@ type Config struct {
 
 // Client calls one hub. It is safe for concurrent use.
 type Client struct {
-	Auth          Auth          // the caller
-	Users         Users         // accounts, by admins
-	Invites       Invites       // links with which users register
-	Tokens        Tokens        // CLI tokens of the caller
+	Auth          Auth          // the caller, with its sign-ins and CLI tokens
+	Users         Users         // accounts and invitations, by admins
 	Agents        Agents        // configurations of agents
 	Tools         Tools         // tools that agents mount
 	Skills        Skills        // skills that agents mount
 	Scenes        Scenes        // prompts that users are offered
-	MCPs          MCPs          // MCP servers that agents mount
-	Knowledge     KnowledgeSets // knowledge sets that agents mount
 	Providers     Providers     // model providers
-	Deployments   Deployments   // runtimes of agents
-	Files         Files         // working directories of deployed agents
+	Deployments   Deployments   // runtimes of agents, with their working directories
 	Chats         Chats         // the caller's conversations with agents
-	History       History       // all conversations of the organization
-	Runs          Runs          // answers in progress
-	Usage         Usage         // tokens and cost
-	Budgets       Budgets       // limits of tokens and cost
+	History       History       // all conversations of the organization, and answers in progress
+	Usage         Usage         // tokens and cost, and their limits
 	Labels        Labels        // labels of generated content
 	Audit         Audit         // the audit log
 	TenantClients TenantClients // identity providers of organizations, by operators
+
+	MCPs      Catalog[wire.MCP, wire.MCPRequest]             // MCP servers that agents mount
+	Knowledge Catalog[wire.Knowledge, wire.KnowledgeRequest] // knowledge sets that agents mount
 
 	base string
 	cfg  Config
@@ -141,22 +137,17 @@ func (c *Client) connect() {
 	const admin = "/api/v1/admin/"
 	c.Auth = Auth{c}
 	c.Users = Users{c}
-	c.Invites = Invites{c}
-	c.Tokens = Tokens{c}
-	c.Agents = Agents{Catalog: newCatalog[wire.Agent, wire.AgentRequest](c, admin+"agents"), Enabled: Reader[wire.Agent]{c, "/api/v1/agents"}}
+	c.Agents = Agents{Catalog: newCatalog[wire.Agent, wire.AgentRequest](c, admin+"agents"), Enabled: reader[wire.Agent]{c, "/api/v1/agents"}}
 	c.Tools = Tools{newCollection[wire.Tool, wire.ToolUpdate](c, admin+"tools")}
-	c.Skills = Skills{Collection: newCollection[wire.Skill, wire.SkillUpdate](c, admin+"skills"), Ready: Reader[wire.Skill]{c, "/api/v1/skills"}}
-	c.Scenes = Scenes{Catalog: newCatalog[wire.Scene, wire.SceneRequest](c, admin+"scenes"), Enabled: Reader[wire.Scene]{c, "/api/v1/scenes"}}
-	c.MCPs = MCPs{newCatalog[wire.MCP, wire.MCPRequest](c, admin+"mcps")}
-	c.Knowledge = KnowledgeSets{newCatalog[wire.Knowledge, wire.KnowledgeRequest](c, admin+"knowledge")}
-	c.Providers = Providers{Catalog: newCatalog[wire.Provider, wire.ProviderRequest](c, admin+"providers"), Visible: Reader[wire.Provider]{c, "/api/v1/providers"}}
+	c.Skills = Skills{collection: newCollection[wire.Skill, wire.SkillUpdate](c, admin+"skills"), Ready: reader[wire.Skill]{c, "/api/v1/skills"}}
+	c.Scenes = Scenes{Catalog: newCatalog[wire.Scene, wire.SceneRequest](c, admin+"scenes"), Enabled: reader[wire.Scene]{c, "/api/v1/scenes"}}
+	c.MCPs = newCatalog[wire.MCP, wire.MCPRequest](c, admin+"mcps")
+	c.Knowledge = newCatalog[wire.Knowledge, wire.KnowledgeRequest](c, admin+"knowledge")
+	c.Providers = Providers{Catalog: newCatalog[wire.Provider, wire.ProviderRequest](c, admin+"providers"), Visible: reader[wire.Provider]{c, "/api/v1/providers"}}
 	c.Deployments = Deployments{c}
-	c.Files = Files{c}
 	c.Chats = Chats{c}
 	c.History = History{c}
-	c.Runs = Runs{c}
 	c.Usage = Usage{c}
-	c.Budgets = Budgets{c}
 	c.Labels = Labels{c}
 	c.Audit = Audit{c}
 	c.TenantClients = TenantClients{c}

@@ -8,32 +8,32 @@ import (
 	"strconv"
 )
 
-// Reader reads objects of one kind.
-type Reader[T any] struct {
+// reader reads objects of one kind.
+type reader[T any] struct {
 	c    *Client
 	path string
 }
 
 // List yields the objects whose name or title contains search, or all of them.
-func (r Reader[T]) List(ctx context.Context, search string) iter.Seq2[T, error] {
+func (r reader[T]) List(ctx context.Context, search string) iter.Seq2[T, error] {
 	return list[T](ctx, r.c, r.path, url.Values{"q": {search}})
 }
 
 // Get returns the object with a name, or of providers with an id.
-func (r Reader[T]) Get(ctx context.Context, name string) (T, error) {
+func (r reader[T]) Get(ctx context.Context, name string) (T, error) {
 	return get[T](ctx, r.c, r.path+"/"+segment(name), nil)
 }
 
-// Collection reads and changes objects of one kind.
-type Collection[T, U any] struct{ Reader[T] }
+// collection reads and changes objects of one kind.
+type collection[T, U any] struct{ reader[T] }
 
-func newCollection[T, U any](c *Client, path string) Collection[T, U] {
-	return Collection[T, U]{Reader[T]{c, path}}
+func newCollection[T, U any](c *Client, path string) collection[T, U] {
+	return collection[T, U]{reader[T]{c, path}}
 }
 
 // Update changes an object. A version other than 0 is that of the object which the caller has read:
 // if the stored one is another, the error is [PreconditionFailed].
-func (s Collection[T, U]) Update(ctx context.Context, name string, version int64, update U) (T, error) {
+func (s collection[T, U]) Update(ctx context.Context, name string, version int64, update U) (T, error) {
 	r, err := jsonRequest(http.MethodPut, s.path+"/"+segment(name), update)
 	if err != nil {
 		var result T
@@ -52,12 +52,12 @@ func (r *request) match(version int64) {
 }
 
 // Delete deletes an object.
-func (s Collection[T, U]) Delete(ctx context.Context, name string) error {
+func (s collection[T, U]) Delete(ctx context.Context, name string) error {
 	return done(ctx, s.c, http.MethodDelete, s.path+"/"+segment(name), nil)
 }
 
 // Catalog reads and changes objects that are created from JSON. Update replaces the whole object.
-type Catalog[T, R any] struct{ Collection[T, R] }
+type Catalog[T, R any] struct{ collection[T, R] }
 
 func newCatalog[T, R any](c *Client, path string) Catalog[T, R] {
 	return Catalog[T, R]{newCollection[T, R](c, path)}

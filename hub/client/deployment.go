@@ -13,7 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-// Deployments controls the runtimes of agents. A change returns when it is recorded: Get returns
+// Deployments controls the runtimes of agents, and reads their working directories. A change returns when it is recorded: Get returns
 // how far it is.
 type Deployments struct{ c *Client }
 

@@ -15,9 +15,6 @@ import (
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
-// Files reads the working directories of deployed agents.
-type Files struct{ c *Client }
-
 // FileEntry is a file or a directory.
 type FileEntry struct {
 	Name   string    `json:"name"`
@@ -38,18 +35,18 @@ type File struct {
 
 func filesPath(agent string) string { return "/api/v1/admin/agents/" + segment(agent) + "/files" }
 
-// List returns the entries of a directory, relative to the working directory.
-func (f Files) List(ctx context.Context, agent, path string) ([]FileEntry, error) {
+// Files returns the entries of a directory, relative to the working directory of an agent.
+func (d Deployments) Files(ctx context.Context, agent, path string) ([]FileEntry, error) {
 	body, err := get[struct {
 		Entries jsonlimit.List[FileEntry] `json:"entries"`
-	}](ctx, f.c, filesPath(agent), url.Values{"path": {path}})
-	f.c.omit(filesPath(agent), body.Entries.Omitted)
+	}](ctx, d.c, filesPath(agent), url.Values{"path": {path}})
+	d.c.omit(filesPath(agent), body.Entries.Omitted)
 	return body.Entries.Items, err
 }
 
-// Open returns a file from an offset. The audit log records it.
-func (f Files) Open(ctx context.Context, agent, path string, offset int64) (*File, error) {
-	return f.c.open(ctx, withQuery(filesPath(agent)+"/content", url.Values{"path": {path}}), offset, false)
+// Open returns a file of an agent from an offset. The audit log records it.
+func (d Deployments) Open(ctx context.Context, agent, path string, offset int64) (*File, error) {
+	return d.c.open(ctx, withQuery(filesPath(agent)+"/content", url.Values{"path": {path}}), offset, false)
 }
 
 // ErrOffset is the error of an offset that is behind the end of the file.

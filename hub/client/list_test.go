@@ -67,7 +67,7 @@ func TestAnElementHidesOnlyItself(t *testing.T) {
 		require.EqualValues(t, 2, one.Seq)
 	}
 	require.Equal(t, 2, take())
-	files, err := c.Files.List(t.Context(), "a", "")
+	files, err := c.Deployments.Files(t.Context(), "a", "")
 	require.NoError(t, err)
 	require.Len(t, files, 1)
 	require.Equal(t, 1, take())

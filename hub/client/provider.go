@@ -12,7 +12,7 @@ import (
 // Providers reads and changes model providers. Their names are ids.
 type Providers struct {
 	Catalog[wire.Provider, wire.ProviderRequest]
-	Visible Reader[wire.Provider] // for every member
+	Visible reader[wire.Provider] // List and Get for every member
 }
 
 // RuntimeConfig yields the providers as runtimes use them, without keys.

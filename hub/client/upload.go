@@ -18,13 +18,13 @@ import (
 
 // Tools reads and changes the tools that agents mount.
 type Tools struct {
-	Collection[wire.Tool, wire.ToolUpdate]
+	collection[wire.Tool, wire.ToolUpdate]
 }
 
 // Skills reads and changes the skills that agents mount.
 type Skills struct {
-	Collection[wire.Skill, wire.SkillUpdate]
-	Ready Reader[wire.Skill] // the skills whose archive exists
+	collection[wire.Skill, wire.SkillUpdate]
+	Ready reader[wire.Skill] // List and Get of those whose archive exists
 }
 
 // Upload is the file of a tool or a skill, with texts that replace those in the file unless they
@@ -43,7 +43,7 @@ func (t Tools) Create(ctx context.Context, file Upload) (wire.Tool, error) {
 	return upload[wire.Tool](ctx, t.c, http.MethodPost, t.path, 0, file)
 }
 
-// Replace uploads the file of an existing tool. The version is as in [Collection.Update].
+// Replace uploads the file of an existing tool. The version is as in [Catalog.Update].
 func (t Tools) Replace(ctx context.Context, name string, version int64, file Upload) (wire.Tool, error) {
 	return upload[wire.Tool](ctx, t.c, http.MethodPut, t.path+"/"+segment(name)+"/file", version, file)
 }
@@ -58,7 +58,7 @@ func (s Skills) Create(ctx context.Context, file Upload) (wire.Skill, error) {
 	return upload[wire.Skill](ctx, s.c, http.MethodPost, s.path, 0, file)
 }
 
-// Replace uploads the archive of an existing skill. The version is as in [Collection.Update].
+// Replace uploads the archive of an existing skill. The version is as in [Catalog.Update].
 func (s Skills) Replace(ctx context.Context, name string, version int64, file Upload) (wire.Skill, error) {
 	return upload[wire.Skill](ctx, s.c, http.MethodPut, s.path+"/"+segment(name)+"/file", version, file)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-// Usage reports tokens and cost.
+// Usage reports tokens and cost, and limits them.
 type Usage struct{ c *Client }
 
 // UsageFilter selects runs and groups them. Empty fields match every run.
@@ -65,30 +65,27 @@ func (c *Client) export(ctx context.Context, path, media string) (io.ReadCloser,
 	return res.Body, nil
 }
 
-// Budgets reads and changes limits of tokens and cost. The kind of a budget is agent, with the name
-// of the agent, or user, with the id of the user.
-type Budgets struct{ c *Client }
-
 func budgetPath(kind, name string) string {
 	return "/api/v1/admin/budgets/" + segment(kind) + "/" + segment(name)
 }
 
-// List yields the budgets.
-func (b Budgets) List(ctx context.Context) iter.Seq2[wire.Budget, error] {
-	return list[wire.Budget](ctx, b.c, "/api/v1/admin/budgets", nil)
+// Budgets yields the limits of tokens and cost.
+func (u Usage) Budgets(ctx context.Context) iter.Seq2[wire.Budget, error] {
+	return list[wire.Budget](ctx, u.c, "/api/v1/admin/budgets", nil)
 }
 
-// Get returns a budget.
-func (b Budgets) Get(ctx context.Context, kind, name string) (wire.Budget, error) {
-	return get[wire.Budget](ctx, b.c, budgetPath(kind, name), nil)
+// Budget returns a budget. Its kind is agent, with the name of the agent, or user, with the id of the
+// user.
+func (u Usage) Budget(ctx context.Context, kind, name string) (wire.Budget, error) {
+	return get[wire.Budget](ctx, u.c, budgetPath(kind, name), nil)
 }
 
-// Set creates or replaces a budget.
-func (b Budgets) Set(ctx context.Context, kind, name string, req wire.BudgetRequest) (wire.Budget, error) {
-	return send[wire.Budget](ctx, b.c, http.MethodPut, budgetPath(kind, name), req)
+// SetBudget creates or replaces a budget.
+func (u Usage) SetBudget(ctx context.Context, kind, name string, req wire.BudgetRequest) (wire.Budget, error) {
+	return send[wire.Budget](ctx, u.c, http.MethodPut, budgetPath(kind, name), req)
 }
 
-// Delete deletes a budget.
-func (b Budgets) Delete(ctx context.Context, kind, name string) error {
-	return done(ctx, b.c, http.MethodDelete, budgetPath(kind, name), nil)
+// DeleteBudget deletes a budget.
+func (u Usage) DeleteBudget(ctx context.Context, kind, name string) error {
+	return done(ctx, u.c, http.MethodDelete, budgetPath(kind, name), nil)
 }

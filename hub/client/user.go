@@ -7,15 +7,15 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/rbac"
 )
 
 const (
 	usersPath   = "/api/v1/admin/users"
 	invitesPath = "/api/v1/admin/invites"
-	tokensPath  = "/api/v1/cli/tokens"
 )
 
-// Users reads and changes accounts. It requires an admin.
+// Users reads and changes accounts and invitations. It requires an admin.
 type Users struct{ c *Client }
 
 // List yields the users.
@@ -69,38 +69,17 @@ func (u Users) RevokeToken(ctx context.Context, id, tokenID string) error {
 	return done(ctx, u.c, http.MethodDelete, usersPath+"/"+segment(id)+"/tokens/"+segment(tokenID), nil)
 }
 
-// Invites reads and changes invitations. It requires an admin.
-type Invites struct{ c *Client }
-
-// List yields the invitations.
-func (i Invites) List(ctx context.Context) iter.Seq2[wire.Invite, error] {
-	return list[wire.Invite](ctx, i.c, invitesPath, nil)
+// Invites yields the invitations.
+func (u Users) Invites(ctx context.Context) iter.Seq2[wire.Invite, error] {
+	return list[wire.Invite](ctx, u.c, invitesPath, nil)
 }
 
-// Create creates an invitation. Only its response has the token and the link.
-func (i Invites) Create(ctx context.Context, req wire.CreateInviteRequest) (wire.NewInvite, error) {
-	return send[wire.NewInvite](ctx, i.c, http.MethodPost, invitesPath, req)
+// Invite creates an invitation. The note is for admins. Only its response has the token and the link.
+func (u Users) Invite(ctx context.Context, role rbac.Role, note string) (wire.NewInvite, error) {
+	return send[wire.NewInvite](ctx, u.c, http.MethodPost, invitesPath, bodies.CreateInviteRequest{Role: role, Note: note})
 }
 
-// Revoke revokes an invitation.
-func (i Invites) Revoke(ctx context.Context, id string) error {
-	return done(ctx, i.c, http.MethodDelete, invitesPath+"/"+segment(id), nil)
-}
-
-// Tokens reads and changes the CLI tokens of the caller.
-type Tokens struct{ c *Client }
-
-// List yields the tokens without their secrets.
-func (t Tokens) List(ctx context.Context) iter.Seq2[wire.Token, error] {
-	return list[wire.Token](ctx, t.c, tokensPath, nil)
-}
-
-// Issue issues a token. Only its response has the secret.
-func (t Tokens) Issue(ctx context.Context, req wire.IssueTokenRequest) (wire.NewToken, error) {
-	return send[wire.NewToken](ctx, t.c, http.MethodPost, "/api/v1/cli/issue-token", req)
-}
-
-// Revoke revokes a token.
-func (t Tokens) Revoke(ctx context.Context, id string) error {
-	return done(ctx, t.c, http.MethodDelete, tokensPath+"/"+segment(id), nil)
+// RevokeInvite revokes an invitation.
+func (u Users) RevokeInvite(ctx context.Context, id string) error {
+	return done(ctx, u.c, http.MethodDelete, invitesPath+"/"+segment(id), nil)
 }

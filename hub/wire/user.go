@@ -99,11 +99,3 @@ type SetupRequest struct {
 	// The token that the hub printed at startup.
 	SetupToken string `json:"setup_token,omitempty"`
 }
-
-// CreateInviteRequest creates an invitation.
-type CreateInviteRequest struct {
-	Role rbac.Role `json:"role"`
-	// At most 500 characters; without control characters except tabs and line breaks, and without
-	// the invisible characters of DisplayName. Surrounding white space is removed.
-	Note string `json:"note,omitempty"`
-}

@@ -46,7 +46,7 @@ var arrows = []rule{
 	{"runtime/wire", "internal/...", "both ends of the network share one description"},
 
 	{"hub", concern + " hub/...", "the only place that imports every concern"},
-	{"hub/internal/bodies", "hub/wire", "the hub and its client share them, and programs do not"},
+	{"hub/internal/bodies", "hub/wire rbac", "the hub and its client share them, and programs do not"},
 	{"hub/internal/code", "hub/wire", "the status and the message of an error are decided in one place"},
 	{"hub/internal/api", "hub/wire hub/internal/code auditlog rbac internal/...", "the shared code of handlers does not depend on a concern"},
 	{"internal/db", "internal/...", "the database layer has no tables: each concern has its own migrations"},

@@ -2,7 +2,10 @@
 // methods of hub/client, so that no program needs them. The others are in hub/wire.
 package bodies
 
-import "github.com/seed93082962/agenthost/hub/wire"
+import (
+	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/rbac"
+)
 
 // LoginRequest signs a user in with a password.
 type LoginRequest struct {
@@ -80,6 +83,14 @@ type ProviderKey struct {
 type Organization struct {
 	Org        string `json:"org"`
 	Registered bool   `json:"registered"`
+}
+
+// CreateInviteRequest creates an invitation.
+type CreateInviteRequest struct {
+	Role rbac.Role `json:"role"`
+	// At most 500 characters; without control characters except tabs and line breaks, and without
+	// the invisible characters of DisplayName. Surrounding white space is removed.
+	Note string `json:"note,omitempty"`
 }
 
 // OneTimePassword is a password that the user must change at the next sign-in.

@@ -83,7 +83,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	invite, err := everyone.CreateInvite(ctx, admin, wire.CreateInviteRequest{Role: "member"})
+	invite, err := everyone.CreateInvite(ctx, admin, bodies.CreateInviteRequest{Role: "member"})
 	if err != nil {
 		return err
 	}

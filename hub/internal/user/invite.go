@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/password"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/token"
@@ -54,7 +55,7 @@ func (s *Service) Invites(ctx context.Context, caller api.Caller, page api.Page)
 
 // CreateInvite creates an invitation. It fails with wire.Conflict if the tenant has too many open
 // ones, and in external mode.
-func (s *Service) CreateInvite(ctx context.Context, caller api.Caller, in wire.CreateInviteRequest) (wire.NewInvite, error) {
+func (s *Service) CreateInvite(ctx context.Context, caller api.Caller, in bodies.CreateInviteRequest) (wire.NewInvite, error) {
 	if s.cfg.External {
 		return wire.NewInvite{}, errNoPasswords
 	}

@@ -7,7 +7,7 @@
 //	created, err := users.CreateUser(ctx, caller, wire.CreateUserRequest{
 //		Username: "ada", Password: first, Role: "member",
 //	})
-//	invite, err := users.CreateInvite(ctx, caller, wire.CreateInviteRequest{Role: "member"})
+//	invite, err := users.CreateInvite(ctx, caller, bodies.CreateInviteRequest{Role: "member"})
 //
 // A change of a user excludes all others of the tenant, and commits only if its caller has the
 // permission at that moment. One active admin always remains.
