@@ -16,7 +16,7 @@
 // Package auditlog/sqlaudit stores logs in PostgreSQL or SQLite, auditlog/memaudit in memory.
 // [Handlers] serve queries, exports and verifications over HTTP. The package has no built-in
 // categories and no language, and imports only the standard library. Another [Store] is implemented
-// with auditlog/driver and tested with auditlog/auditlogtest.
+// with [Entry.Seal] and the methods of [Filter], and tested with auditlog/auditlogtest.
 //
 // # Ids, order and snapshots
 //
@@ -92,22 +92,6 @@ type Store interface {
 	// transaction that deletes the first of them. Later ids, hashes and times continue as before.
 	// The total of an old snapshot shrinks then, and only then.
 	Prune(ctx context.Context, tenantID string, retention time.Duration, as Action[Pruning]) (uint64, error)
-}
-
-// Filter selects entries that match all of its conditions. The zero Filter selects all entries.
-type Filter struct {
-	Category string // exact
-	Action   string // exact
-
-	// User is a part of the user's name or id. ASCII letters match in either case, and no character
-	// is special.
-	User string
-
-	// From and To are inclusive bounds of CreatedAt, compared with nanosecond precision. The zero
-	// time means no bound.
-	From, To time.Time
-
-	AfterID uint64 // only entries with larger ids
 }
 
 // Query selects entries of one tenant, newest first.

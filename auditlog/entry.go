@@ -94,6 +94,19 @@ func (e Entry) Sum(previous []byte) []byte {
 	return sum[:]
 }
 
+// Seal completes the entry of a record as the one that follows last in the log of its tenant, for
+// implementations of [Store]. CreatedAt becomes now in microseconds, or the time of last if the clock
+// went back. The caller holds the lock of the tenant's head and has checked [Record.Err].
+func (e *Entry) Seal(last Head, now time.Time) {
+	e.ID = last.ID + 1
+	e.CreatedAt = now.UTC().Truncate(time.Microsecond)
+	if e.CreatedAt.Before(last.CreatedAt) {
+		e.CreatedAt = last.CreatedAt.UTC()
+	}
+
+	e.Hash = e.Sum(last.Hash)
+}
+
 func appendText[T string | json.RawMessage](b []byte, s T) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...) // texts are bounded far below 4 GiB
 }

@@ -11,7 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/seed93082962/agenthost/internal/leaf/auditstore"
 )
 
 // maxActionName bounds the name of an action, in bytes.
@@ -369,19 +370,16 @@ func checkTenant(id string) error {
 		return errors.New("no tenant")
 	case len(id) > maxTenantID:
 		return fmt.Errorf("tenant of %d bytes, more than %d", len(id), maxTenantID)
-	case !storable(id):
+	case !auditstore.Storable(id):
 		return fmt.Errorf("tenant %q is not UTF-8, or has a NUL", id)
 	}
 
 	return nil
 }
 
-// storable reports whether every database accepts s as text.
-func storable(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
-
 // cut returns the first most characters of s, in a form that every database accepts.
 func cut(s string, most int) string {
-	if !storable(s) {
+	if !auditstore.Storable(s) {
 		s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	}
 

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// Content is what [Serve] sends.
+// Content is what [Content.Serve] sends.
 type Content struct {
 	Body         io.ReadSeeker // at its start. An *os.File is sent with sendfile(2).
 	Name         string        // of the attachment
@@ -24,11 +24,11 @@ type Content struct {
 	CacheControl string
 }
 
-// Serve responds to GET or HEAD with content as an attachment, with ranges and conditional requests
+// Serve responds to GET or HEAD with the content as an attachment, with ranges and conditional requests
 // as [Handlers.Content]. If the status is 412 or 416, or the error is that of a seek with status 0,
 // it has not written a response: the caller does. Another error is that of reading the body, which
 // ended the response early. A client that stalls for 30 s is disconnected.
-func Serve(w http.ResponseWriter, r *http.Request, c Content) (int, error) {
+func (c Content) Serve(w http.ResponseWriter, r *http.Request) (int, error) {
 	b := newBody(w, r, 0)
 	status, err := send(b, &c, attachment(c.Name))
 	if err == nil {

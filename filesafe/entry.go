@@ -14,7 +14,8 @@ import (
 type FileEntry struct {
 	// Name is the name of the file; from [Dir.Walk] its path relative to the directory, with "/".
 	Name string
-	Type EntryType
+	// Type is "file", "directory", "symlink", or "other" for a FIFO, a socket or a device.
+	Type string
 	// Size is in bytes. A symlink has the size of the file that it leads to. Size is 0 for other
 	// types and for links that are broken or lead outside.
 	Size int64
@@ -27,27 +28,25 @@ type FileEntry struct {
 	Target string
 }
 
-// EntryType is the type of a file. The constants have the values of the JSON form.
-type EntryType string
-
+// The types of entries.
 const (
-	TypeFile      EntryType = "file"
-	TypeDirectory EntryType = "directory"
-	TypeSymlink   EntryType = "symlink"
-	TypeOther     EntryType = "other" // a FIFO, a socket or a device
+	typeFile      = "file"
+	typeDirectory = "directory"
+	typeSymlink   = "symlink"
+	typeOther     = "other"
 )
 
-func typeOf(mode fs.FileMode) EntryType {
+func typeOf(mode fs.FileMode) string {
 	switch {
 	case mode.IsRegular():
-		return TypeFile
+		return typeFile
 	case mode.IsDir():
-		return TypeDirectory
+		return typeDirectory
 	case mode&fs.ModeSymlink != 0:
-		return TypeSymlink
+		return typeSymlink
 	}
 
-	return TypeOther
+	return typeOther
 }
 
 // MarshalJSON never fails.
@@ -55,12 +54,12 @@ func (e FileEntry) MarshalJSON() ([]byte, error) { return json.Marshal(e.form())
 
 // entryForm is the JSON form of an entry.
 type entryForm struct {
-	Name   string    `json:"name"`
-	Type   EntryType `json:"type"`
-	Size   int64     `json:"size"`
-	Mtime  string    `json:"mtime"`
-	MIME   string    `json:"mime,omitempty"`
-	Target string    `json:"target,omitempty"`
+	Name   string `json:"name"`
+	Type   string `json:"type"`
+	Size   int64  `json:"size"`
+	Mtime  string `json:"mtime"`
+	MIME   string `json:"mime,omitempty"`
+	Target string `json:"target,omitempty"`
 }
 
 func (e *FileEntry) form() *entryForm {

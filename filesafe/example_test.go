@@ -19,7 +19,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	log.Fatal(http.ListenAndServe("127.0.0.1:8080", filesafe.Handler(dir)))
+	log.Fatal(http.ListenAndServe("127.0.0.1:8080", dir.Handler()))
 }
 
 // folder creates a directory with one file and a link that leads outside.

@@ -203,14 +203,14 @@ func relative(name string) bool {
 	return !climbs(name)
 }
 
-// Handler serves the files of dir by URL path, with ranges, conditional requests and a media type
-// by extension. For a directory it responds with the names in it, one per line, with "/" after
-// directories. Paths that are missing, unreadable, not a file or outside are 404. A client that
+// Handler serves the files of the directory by URL path, with ranges, conditional requests and a
+// media type by extension. For a directory it responds with the names in it, one per line, with "/"
+// after directories. Paths that are missing, unreadable, not a file or outside are 404. A client that
 // stalls for 30 s is disconnected, as described for [Handlers]. Use [http.StripPrefix] to mount it
 // below a prefix.
-func Handler(dir *Dir) http.Handler {
+func (d *Dir) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := serve(dir, w, r)
+		err := serve(d, w, r)
 		if err == nil {
 			return
 		}
@@ -250,7 +250,7 @@ func serve(dir *Dir, w http.ResponseWriter, r *http.Request) error {
 
 	err = out.stream("text/plain; charset=utf-8", dir.List(r.Context(), name), "", func(e *FileEntry) error {
 		out.text.WriteString(e.Name)
-		if e.Type == TypeDirectory {
+		if e.Type == typeDirectory {
 			out.text.WriteByte('/')
 		}
 

@@ -280,10 +280,10 @@ func (l *lister) fits(key string) bool {
 func (l *lister) entry(s step) FileEntry {
 	e := FileEntry{Name: l.prefix + string(l.path) + s.key, Type: typeOf(s.mode), ModTime: s.modified}
 	switch e.Type {
-	case TypeFile:
+	case typeFile:
 		e.Size = s.size
 		e.MIME = mimeOf(s.key)
-	case TypeSymlink:
+	case typeSymlink:
 		rel, err := l.dir.follow(filepath.Join(l.dir.path, l.top, string(l.path)), s.key)
 		if err != nil {
 			break

@@ -138,7 +138,7 @@ type Config struct {
 	TempDir string
 
 	// CheckTool parses the file of a custom tool in a process that the file may end, without running
-	// it, as runtime/tool/js.NameOf does, and returns the name that the file has for the tool. An
+	// it, as runtime/tool/js.Config.NameOf does, and returns the name that the file has for the tool. An
 	// error that is not a NotToolError means that the file could not be checked. The check ends with
 	// ctx.
 	// Defaults to none: uploads of tools respond with 503.

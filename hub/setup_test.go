@@ -41,7 +41,7 @@ func checkTool(ctx context.Context, fileName, source string) (string, error) {
 	if name, ok := checked.Load(source); ok {
 		return name.(string), nil
 	}
-	name, err := js.NameOf(ctx, js.Config{LoadTime: 2 * time.Minute}, fileName, source)
+	name, err := js.Config{LoadTime: 2 * time.Minute}.NameOf(ctx, fileName, source)
 	if err == nil {
 		checked.Store(source, name)
 	}

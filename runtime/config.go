@@ -112,7 +112,7 @@ type Config struct {
 	// concurrently for different runs. More is not set.
 	Observe func(RunInfo, wire.Event)
 
-	// Sessions stores conversations. Defaults to a [session.Memory].
+	// Sessions stores conversations. Defaults to that of [session.NewMemory].
 	Sessions session.Store
 
 	// StoreOnRequest stores the conversation of a run only if its request has a sessionId or

@@ -194,7 +194,7 @@ func (c *contract) blockingRuns() {
 }
 
 // lostSessions is a store that fails.
-type lostSessions struct{ *session.Memory }
+type lostSessions struct{ session.Store }
 
 func (lostSessions) Delete(context.Context, string) error { return os.ErrPermission }
 

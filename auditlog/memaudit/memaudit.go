@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
-	"github.com/seed93082962/agenthost/auditlog/driver"
+	"github.com/seed93082962/agenthost/internal/leaf/auditstore"
 )
 
 // Store is an [auditlog.Store] in memory; the zero Store is empty. A page costs the same at any
@@ -84,7 +84,7 @@ func (l *log) append(r auditlog.Record, at time.Time) error {
 	}
 
 	e := r.Entry()
-	driver.Seal(&e, l.head, at)
+	e.Seal(l.head, at)
 	e = clone(e)
 	l.entries = append(l.entries, e)
 	l.category[e.Category] = append(l.category[e.Category], e.ID)
@@ -117,9 +117,9 @@ func (m *Store) Query(ctx context.Context, q auditlog.Query) (auditlog.Page, err
 		return page, nil
 	}
 
-	only := auditlog.Filter{User: driver.Fold(q.User)}
+	only := auditlog.Filter{User: auditstore.Fold(q.User)}
 	for i := some.len() - 1; i >= 0; i-- {
-		if e := some.at(i); driver.Matches(only, e) {
+		if e := some.at(i); only.Matches(e) {
 			if page.Total >= q.Offset && len(page.Items) < q.Limit {
 				add(e)
 			}
@@ -136,14 +136,14 @@ func (m *Store) Query(ctx context.Context, q auditlog.Query) (auditlog.Page, err
 func (m *Store) Entries(ctx context.Context, tenantID string, f auditlog.Filter, snapshot *uint64) iter.Seq2[auditlog.Entry, error] {
 	return func(yield func(auditlog.Entry, error) bool) {
 		some, _ := m.part(tenantID, f, snapshot)
-		only := auditlog.Filter{User: driver.Fold(f.User)}
+		only := auditlog.Filter{User: auditstore.Fold(f.User)}
 		for i := range some.len() {
 			if err := ctx.Err(); err != nil {
 				yield(auditlog.Entry{}, fmt.Errorf("read audit log: %w", err))
 				return
 			}
 
-			if e := some.at(i); driver.Matches(only, e) && !yield(clone(e), nil) {
+			if e := some.at(i); only.Matches(e) && !yield(clone(e), nil) {
 				return
 			}
 		}
@@ -188,7 +188,7 @@ func (m *Store) Prune(ctx context.Context, tenantID string, retention time.Durat
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at := m.now()
-	before, err := driver.Cutoff(retention, at)
+	before, err := auditstore.Cutoff(retention, at)
 	if err != nil {
 		return 0, fmt.Errorf("prune audit log: %w", err)
 	}
@@ -204,7 +204,9 @@ func (m *Store) Prune(ctx context.Context, tenantID string, retention time.Durat
 	}
 
 	last := l.entries[n-1].Head()
-	r := driver.PruningRecord(as, tenantID, l.checkpoint, last, before, retention)
+	r := as.Record(auditlog.Event{TenantID: tenantID}, auditlog.Pruning{
+		Entries: last.ID - l.checkpoint.ID, Before: before, RetentionSeconds: int64(retention / time.Second), Checkpoint: last,
+	})
 	if err := l.append(r, at); err != nil {
 		return 0, fmt.Errorf("prune audit log: %w", err)
 	}
@@ -257,14 +259,14 @@ func (m *Store) part(tenantID string, f auditlog.Filter, snapshot *uint64) (part
 		return part{}, 0
 	}
 
-	view := driver.View(snapshot, l.head.ID)
-	if driver.Void(f) || view <= l.checkpoint.ID {
+	view := auditstore.View(snapshot, l.head.ID)
+	if f.Void() || view <= l.checkpoint.ID {
 		return part{}, view
 	}
 
 	// Times never decrease along ids, so a time range is a range of ids.
 	p := part{entries: l.entries[:view-l.checkpoint.ID]}
-	from, to := driver.Micros(f)
+	from, to := f.Micros()
 	lo := sort.Search(len(p.entries), func(i int) bool { return p.entries[i].CreatedAt.UnixMicro() >= from })
 	hi := sort.Search(len(p.entries), func(i int) bool { return p.entries[i].CreatedAt.UnixMicro() > to })
 	if f.AfterID > l.checkpoint.ID {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
-	"github.com/seed93082962/agenthost/auditlog/driver"
 	"github.com/seed93082962/agenthost/internal/leaf/sqlerr"
 )
 
@@ -122,7 +121,7 @@ func (s *Store) appendGroup(ctx context.Context, tx execer, tenantID string, rec
 	now := s.now()
 	for i := range entries {
 		r := row{Entry: entries[i]}
-		driver.Seal(&r.Entry, l.head, now)
+		r.Seal(l.head, now)
 		l.head = r.Head()
 		for j, n := range namesOf(&r.Entry) {
 			k := known[n]

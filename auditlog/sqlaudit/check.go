@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/auditlog"
-	"github.com/seed93082962/agenthost/auditlog/driver"
+	"github.com/seed93082962/agenthost/internal/leaf/auditstore"
 )
 
 // checker verifies the data about entries that no hash covers: keys, positions, and the texts for
@@ -97,7 +97,7 @@ func readKeys(ctx context.Context, tx querier, where string, args []any, each fu
 // no other.
 func (k *storedKey) intactIn(tenant int64) bool {
 	return k.tenant == tenant && k.floor >= 0 && k.digest == k.name.digest() &&
-		(k.kind != kindUser || k.foldName == driver.Fold(k.text) && k.foldID == driver.Fold(k.userID))
+		(k.kind != kindUser || k.foldName == auditstore.Fold(k.text) && k.foldID == auditstore.Fold(k.userID))
 }
 
 // rest checks the data that belongs to no entry of the log.

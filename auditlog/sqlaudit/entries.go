@@ -7,7 +7,7 @@ import (
 	"iter"
 
 	"github.com/seed93082962/agenthost/auditlog"
-	"github.com/seed93082962/agenthost/auditlog/driver"
+	"github.com/seed93082962/agenthost/internal/leaf/auditstore"
 )
 
 // chunkSize is the number of entries in memory. Between chunks nothing is open in the database.
@@ -37,7 +37,7 @@ type reader struct {
 }
 
 func (r *reader) read(ctx context.Context, f auditlog.Filter, snapshot *uint64, yield func(auditlog.Entry, error) bool) error {
-	if !driver.Storable(r.tenantID) || driver.Void(f) {
+	if !auditstore.Storable(r.tenantID) || f.Void() {
 		return nil
 	}
 

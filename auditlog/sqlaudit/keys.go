@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/seed93082962/agenthost/auditlog"
-	"github.com/seed93082962/agenthost/auditlog/driver"
+	"github.com/seed93082962/agenthost/internal/leaf/auditstore"
 )
 
 // Kinds of keys in the table audit_keys. A former version had a kind 3.
@@ -85,7 +85,7 @@ func keysOf(ctx context.Context, tx querier, tenant int64, entries []auditlog.En
 
 		err := scanRow(ctx, tx, `INSERT INTO audit_keys (tenant, kind, digest, name, user_id, fold_name, fold_id)
 			VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING key`,
-			[]any{tenant, n.kind, n.digest(), n.text, n.userID, driver.Fold(n.text), driver.Fold(n.userID)}, &keys[n].id)
+			[]any{tenant, n.kind, n.digest(), n.text, n.userID, auditstore.Fold(n.text), auditstore.Fold(n.userID)}, &keys[n].id)
 		if err != nil {
 			return nil, fmt.Errorf("insert key: %w", err)
 		}

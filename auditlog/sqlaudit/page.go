@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
-	"github.com/seed93082962/agenthost/auditlog/driver"
+	"github.com/seed93082962/agenthost/internal/leaf/auditstore"
 )
 
 // Query implements [auditlog.Store].
 func (s *Store) Query(ctx context.Context, q auditlog.Query) (auditlog.Page, error) {
 	var p auditlog.Page
 	p.Items = []auditlog.Entry{}
-	if !driver.Storable(q.TenantID) {
+	if !auditstore.Storable(q.TenantID) {
 		return p, nil
 	}
 
@@ -35,13 +35,13 @@ func (s *Store) Query(ctx context.Context, q auditlog.Query) (auditlog.Page, err
 var errFull = errors.New("the page is full")
 
 func (s *Store) page(ctx context.Context, tx *sql.Tx, q auditlog.Query, p *auditlog.Page) error {
-	void := driver.Void(q.Filter)
+	void := q.Filter.Void()
 	if void { // only the snapshot is requested
 		q.Filter = auditlog.Filter{}
 	}
 
 	sp, err := readSpan(ctx, tx, q)
-	p.Snapshot = driver.View(q.Snapshot, unsigned(sp.id))
+	p.Snapshot = auditstore.View(q.Snapshot, unsigned(sp.id))
 	if err != nil || void {
 		return err
 	}
@@ -137,7 +137,7 @@ func (sp span) page(offset int64) statement {
 
 // users returns a subquery of the keys of users whose name or id contains a text.
 func (e engine) users(st *statement, tenant int64, text string) string {
-	t, fold := st.arg(tenant), st.arg(driver.Fold(text))
+	t, fold := st.arg(tenant), st.arg(auditstore.Fold(text))
 	return "SELECT u.key FROM audit_keys u WHERE u.tenant = " + t + " AND u.kind = 4 AND (" +
 		fmt.Sprintf(e.contains, "u.fold_name", fold) + " OR " + fmt.Sprintf(e.contains, "u.fold_id", fold) + ")"
 }

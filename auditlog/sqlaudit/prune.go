@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
-	"github.com/seed93082962/agenthost/auditlog/driver"
+	"github.com/seed93082962/agenthost/internal/leaf/auditstore"
 )
 
 // pruneSize is the number of entries that one transaction deletes. No entry can be appended to the
@@ -56,13 +56,15 @@ func (p *pruning) begin(ctx context.Context, retention time.Duration, as auditlo
 		return err
 	}
 
-	cutoff, err := driver.Cutoff(retention, now)
-	if err != nil || !driver.Storable(p.tenantID) {
+	cutoff, err := auditstore.Cutoff(retention, now)
+	if err != nil || !auditstore.Storable(p.tenantID) {
 		return err
 	}
 
 	p.record = func(checkpoint, last auditlog.Head) auditlog.Record {
-		return driver.PruningRecord(as, p.tenantID, checkpoint, last, cutoff, retention)
+		return as.Record(auditlog.Event{TenantID: p.tenantID}, auditlog.Pruning{
+			Entries: last.ID - checkpoint.ID, Before: cutoff, RetentionSeconds: int64(retention / time.Second), Checkpoint: last,
+		})
 	}
 	return p.store.snapshot(ctx, func(tx *sql.Tx) error {
 		sp, err := readSpan(ctx, tx, auditlog.Query{TenantID: p.tenantID, Filter: auditlog.Filter{From: cutoff}})

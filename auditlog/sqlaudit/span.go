@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/auditlog"
-	"github.com/seed93082962/agenthost/auditlog/driver"
 )
 
 // span is the part of a log that a query is about: the ids above lo and up to hi. These are also
@@ -71,7 +70,7 @@ func readSpan(ctx context.Context, db querier, q auditlog.Query) (span, error) {
 
 // restrict restricts the span to the times of a filter.
 func (sp *span) restrict(ctx context.Context, db querier, f auditlog.Filter) error {
-	from, to := driver.Micros(f)
+	from, to := f.Micros()
 	if from > math.MinInt64 {
 		before, err := sp.lastUntil(ctx, db, from-1)
 		if err != nil {

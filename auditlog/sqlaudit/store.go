@@ -73,7 +73,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
-	"github.com/seed93082962/agenthost/auditlog/driver"
+	"github.com/seed93082962/agenthost/internal/leaf/auditstore"
 	"github.com/seed93082962/agenthost/internal/leaf/migrate"
 )
 
@@ -288,7 +288,7 @@ type log struct {
 const logColumns = "tenant, id, hash, at, floor_id, floor_hash, floor_at"
 
 func (s *Store) log(ctx context.Context, db querier, tenantID string) (log, error) {
-	if !driver.Storable(tenantID) {
+	if !auditstore.Storable(tenantID) {
 		return log{}, nil
 	}
 

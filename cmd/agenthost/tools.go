@@ -133,7 +133,7 @@ func (a *app) uploadTool(ctx context.Context, c *client.Client, file client.Uplo
 		return wire.Tool{}, fmt.Errorf("read tool: %w", err)
 	}
 
-	name, err := js.NameOf(ctx, js.Config{}, file.FileName, string(source))
+	name, err := js.Config{}.NameOf(ctx, file.FileName, string(source))
 	if err != nil {
 		return wire.Tool{}, fmt.Errorf("%w: %s: %w", errRejected, file.FileName, err)
 	}

@@ -44,7 +44,7 @@ func serve(path, addr string) error {
 	}
 	defer dir.Close()
 	mux := http.NewServeMux()
-	mux.Handle("GET /", filesafe.Handler(dir))
+	mux.Handle("GET /", dir.Handler())
 	mux.HandleFunc("PUT /", func(w http.ResponseWriter, r *http.Request) { upload(dir, w, r) })
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {

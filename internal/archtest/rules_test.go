@@ -19,7 +19,7 @@ var arrows = []rule{
 	{"sse filesafe", "internal/leaf/...", "a leaf is small enough to be reviewed"},
 	{"rbac", "", "permissions do not depend on a server"},
 	{"auditlog", "internal/leaf/...", "the log depends neither on its database nor on the logged actions"},
-	{"auditlog/...", "auditlog auditlog/driver internal/leaf/...", "a store on any *sql.DB, also that of other servers"},
+	{"auditlog/...", "auditlog internal/leaf/...", "a store on any *sql.DB, also that of other servers"},
 
 	{"runtime", formats + " runtime/internal/engine runtime/model runtime/model/adapter runtime/internal/permission runtime/internal/registry runtime/run runtime/session runtime/tool " +
 		"runtime/internal/builtin sse filesafe internal/...", "sandboxed tools and MCP are set in Config: an embedder without them links neither"},

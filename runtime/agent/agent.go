@@ -29,6 +29,8 @@ package agent
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -211,11 +213,22 @@ type File struct {
 
 // Auth lists the API keys of the runtime. Without keys, every caller has access.
 type Auth struct {
-	APIKeys []Secret `json:"apiKey,omitzero"` // in a file a list, or one string as for [SplitKeys]
+	APIKeys []Secret `json:"apiKey,omitzero"` // in a file a list, or one string as for [Auth.SetKeys]
 }
 
-// SplitKeys splits a comma-separated list of API keys.
-func SplitKeys(s string) []Secret {
+// SetKeys replaces the keys by those of a list that is separated by commas. An empty key is an error,
+// because it may be a variable that is not set.
+func (a *Auth) SetKeys(list string) error {
+	file := File{Auth: Auth{APIKeys: splitKeys(list)}, Agents: []Agent{}}
+	if faults, ok := errors.AsType[Faults](file.Validate()); ok {
+		return fmt.Errorf("a key %s", faults[0].Message)
+	}
+
+	a.APIKeys = file.Auth.APIKeys
+	return nil
+}
+
+func splitKeys(s string) []Secret {
 	parts := strings.Split(s, ",")
 	keys := make([]Secret, len(parts))
 	for i, part := range parts {

@@ -113,7 +113,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 		if kindOf(n) != kindList {
 			var s Secret
 			d.secret(n, &s, key)
-			*to = SplitKeys(string(s))
+			*to = splitKeys(string(s))
 			return
 		}
 	case *time.Duration:

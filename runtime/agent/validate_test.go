@@ -88,7 +88,7 @@ func TestValidateFile(t *testing.T) {
 	require.NoError(t, (&agent.File{Agents: []agent.Agent{}}).Validate())
 	require.NoError(t, fullFile().Validate())
 	twins := agent.File{
-		Auth:   agent.Auth{APIKeys: agent.SplitKeys("a,,b")},
+		Auth:   agent.Auth{APIKeys: []agent.Secret{"a", "", "b"}},
 		Limits: agent.Limits{RunTimeout: -1},
 		Sandbox: agent.SandboxSettings{Limits: agent.SandboxLimits{
 			MaxMemoryBytes: -1, MaxProcesses: -1, MaxAddressSpaceBytes: -1, MaxOpenFiles: -1, MaxFileBytes: -1,

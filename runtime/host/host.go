@@ -22,6 +22,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -54,15 +55,16 @@ type Config struct {
 	// agents should not be able to write. Required.
 	PrivateDir string
 
-	// Sessions stores conversations, and is closed with the host. The directory of [session.Files] is
-	// hidden. Defaults to a store in memory.
-	Sessions Sessions
+	// Sessions stores conversations. It is closed with the host if it is an io.Closer. The directory of
+	// [session.Files] is hidden. Defaults to a store in memory.
+	Sessions session.Store
 
 	// Home is the home directory of the user.
 	Home string
 
-	// ChildEnv is the environment of commands and MCP servers, without secrets. See [ChildEnv].
-	ChildEnv []string
+	// Getenv is the environment of the program. Commands and MCP servers have only PATH, HOME, USER,
+	// LANG, TZ and TMPDIR of it. Defaults to an empty environment.
+	Getenv func(string) string
 
 	// Hidden are further files that commands cannot read and agents cannot change.
 	Hidden []string
@@ -81,17 +83,11 @@ type Config struct {
 	Configure func(*runtime.Config, *mcp.Connector)
 }
 
-// Sessions is a session store with resources to release.
-type Sessions interface {
-	session.Store
-	Close() error
-}
-
 // Host is a runtime with its dependencies.
 type Host struct {
 	*runtime.Runtime
 	scripts  *js.Host
-	sessions Sessions
+	sessions session.Store
 }
 
 // New returns a host. The caller must call Close.
@@ -113,6 +109,7 @@ func New(ctx context.Context, cfg Config) (h *Host, err error) {
 		return h, fmt.Errorf("find hidden files: %w", err)
 	}
 
+	env := childEnv(cfg.Getenv)
 	transport := outbound.Transport()
 	transport.Proxy = cfg.Proxy
 	client := &http.Client{Transport: transport}
@@ -128,7 +125,7 @@ func New(ctx context.Context, cfg Config) (h *Host, err error) {
 	}
 
 	servers, err := mcp.New(mcp.Config{
-		CWD: cwd, Dir: cfg.PrivateDir, Env: cfg.ChildEnv, HTTPClient: client,
+		CWD: cwd, Dir: cfg.PrivateDir, Env: env, HTTPClient: client,
 		Name: "agenthost", Version: cfg.Version, Logger: cfg.Logger,
 	})
 	if err != nil {
@@ -142,7 +139,7 @@ func New(ctx context.Context, cfg Config) (h *Host, err error) {
 		HomeDir:          cfg.Home,
 		AgentHome:        file.AgentHome,
 		ProtectedPaths:   append([]string{servers.PrivateDir(), boxes.PrivateDir()}, cfg.Hidden...),
-		ChildEnv:         cfg.ChildEnv,
+		ChildEnv:         env,
 		Limits:           file.Limits,
 		StoreOnRequest:   file.StoreOnRequest,
 		HTTPClient:       client,
@@ -201,8 +198,8 @@ func (h *Host) Close() error {
 		errs = append(errs, h.scripts.Close())
 	}
 
-	if h.sessions != nil {
-		errs = append(errs, h.sessions.Close())
+	if sessions, ok := h.sessions.(io.Closer); ok {
+		errs = append(errs, sessions.Close())
 	}
 
 	return errors.Join(errs...)
@@ -230,12 +227,16 @@ func skillLoader(dir string, client *http.Client) func(context.Context, agent.Sk
 	}
 }
 
-// inherited names the variables of [ChildEnv]. None of them contains a key.
+// inherited names the variables of commands and MCP servers. None of them contains a key.
 const inherited = "PATH HOME USER LANG TZ TMPDIR"
 
-// ChildEnv returns the part of an environment that commands and MCP servers of agents may have.
-func ChildEnv(getenv func(string) string) []string {
+// childEnv returns the part of an environment that commands and MCP servers of agents may have.
+func childEnv(getenv func(string) string) []string {
 	env := []string{}
+	if getenv == nil {
+		return env
+	}
+
 	for name := range strings.FieldsSeq(inherited) {
 		if v := getenv(name); v != "" {
 			env = append(env, name+"="+v)

@@ -109,7 +109,7 @@ func (p Process) serve(ctx context.Context) error {
 
 	cfg := Config{
 		File: file, StateDir: file.StateDir, PrivateDir: filepath.Join(file.StateDir, "private"), Sessions: sessions,
-		Hidden: slices.Clone(p.Hidden), Home: p.Getenv("HOME"), ChildEnv: ChildEnv(p.Getenv), Proxy: p.Proxy, Version: p.Version, Logger: p.Logger,
+		Hidden: slices.Clone(p.Hidden), Home: p.Getenv("HOME"), Getenv: p.Getenv, Proxy: p.Proxy, Version: p.Version, Logger: p.Logger,
 	}
 	for _, path := range []string{agentvalue.DeployedFile, agentvalue.DeployedKeys, file.StateDir} {
 		if path, err = filepath.Abs(path); err != nil {
@@ -141,7 +141,7 @@ func (p Process) serveHost(ctx context.Context, h *Host, file *agent.File, list 
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer stop()
-	following.Go(func() { FollowKeys(serving, agentvalue.DeployedKeys, list, h.Runtime, p.Logger) })
+	following.Go(func() { h.FollowKeys(serving, agentvalue.DeployedKeys, list, p.Logger) })
 	limits := file.Limits.Of(file.Agents[0].Limits).WithDefaults()
 	p.Logger.Info("serving", "addr", listener.Addr().String())
 	server := &httpserve.Server{Handler: h, Listener: listener, Log: p.Logger, Drain: h.Drain, DrainTimeout: limits.RunTimeout}
@@ -165,9 +165,9 @@ func (p Process) read() (*agent.File, string, error) {
 		return nil, "", errors.New("read configuration: it is not that of a deployment")
 	}
 
-	var list string
-	if list, err = ReadKeys(agentvalue.DeployedKeys); err == nil {
-		file.Auth.APIKeys, err = ParseKeys(list)
+	list, err := agentvalue.ReadKeys(agentvalue.DeployedKeys)
+	if err == nil {
+		err = file.Auth.SetKeys(list)
 	}
 
 	return file, list, err

@@ -61,7 +61,9 @@ func serveConfined(t *testing.T, servers func(c *confined) map[string]agent.MCPS
 			ID: "helper", Model: "demo", Provider: agent.Provider{Protocol: agent.ProtocolDemo}, PermissionMode: "bypassPermissions", MCPServers: servers(c),
 		}}},
 		PrivateDir: c.private, Home: c.home,
-		ChildEnv: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + c.home, "LANG=C.UTF-8"},
+		Getenv: func(name string) string {
+			return map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": c.home, "LANG": "C.UTF-8"}[name]
+		},
 		Configure: func(cfg *runtime.Config, _ *mcp.Connector) {
 			cfg.NewModel = func(agent.Provider) (model.Model, error) { return demo.New(demo.Config{Delay: -1}), nil }
 		},

@@ -23,7 +23,7 @@ var (
 type ID = ids.ID
 
 // Bus connects the replicas of a runtime. It has one entry for each run, which is replaced only by
-// a writer that has read it, and it carries notifications to the owner of a run. [MemoryBus]
+// a writer that has read it, and it carries notifications to the owner of a run. [NewMemoryBus]
 // connects registries of one process, runtime/run/natsbus those of many. A Bus is safe for
 // concurrent use, and its methods return when their context ends.
 type Bus interface {
@@ -57,8 +57,8 @@ type Claim struct {
 	Revision uint64      // changes with each Put
 }
 
-// MemoryBus is a [Bus] for the registries of one process.
-type MemoryBus struct {
+// memoryBus is the [Bus] of one process.
+type memoryBus struct {
 	mu       sync.Mutex // guards the fields below
 	revision uint64
 	entries  map[ID]memoryClaim
@@ -66,30 +66,30 @@ type MemoryBus struct {
 	owners   map[ID]func(ID)
 }
 
-var _ Bus = (*MemoryBus)(nil)
+var _ Bus = (*memoryBus)(nil)
 
 type memoryClaim struct {
 	Claim
 	expires time.Time
 }
 
-// sweepPeriod is the time after which expired entries of a MemoryBus are removed.
+// sweepPeriod is the time after which expired entries of a bus are removed.
 const sweepPeriod = time.Minute
 
-// NewMemoryBus returns a bus without entries.
-func NewMemoryBus() *MemoryBus {
-	return &MemoryBus{entries: map[ID]memoryClaim{}, owners: map[ID]func(ID){}, swept: time.Now()}
+// NewMemoryBus returns a bus for the runtimes of one process, without entries.
+func NewMemoryBus() Bus {
+	return &memoryBus{entries: map[ID]memoryClaim{}, owners: map[ID]func(ID){}, swept: time.Now()}
 }
 
 // Get implements [Bus].
-func (b *MemoryBus) Get(_ context.Context, id ID) (Claim, error) {
+func (b *memoryBus) Get(_ context.Context, id ID) (Claim, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.get(id), nil
 }
 
 // get returns the entry, unless it has expired. The caller holds mu.
-func (b *MemoryBus) get(id ID) Claim {
+func (b *memoryBus) get(id ID) Claim {
 	e := b.entries[id]
 	if !time.Now().Before(e.expires) {
 		return Claim{}
@@ -99,7 +99,7 @@ func (b *MemoryBus) get(id ID) Claim {
 }
 
 // Put implements [Bus].
-func (b *MemoryBus) Put(_ context.Context, id ID, e Claim, ttl time.Duration) (uint64, error) {
+func (b *memoryBus) Put(_ context.Context, id ID, e Claim, ttl time.Duration) (uint64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.get(id).Revision != e.Revision {
@@ -124,7 +124,7 @@ func (b *MemoryBus) Put(_ context.Context, id ID, e Claim, ttl time.Duration) (u
 }
 
 // Delete implements [Bus].
-func (b *MemoryBus) Delete(_ context.Context, id ID, revision uint64) error {
+func (b *memoryBus) Delete(_ context.Context, id ID, revision uint64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.get(id).Revision != revision {
@@ -136,7 +136,7 @@ func (b *MemoryBus) Delete(_ context.Context, id ID, revision uint64) error {
 }
 
 // Notify implements [Bus].
-func (b *MemoryBus) Notify(_ context.Context, owner, id ID) error {
+func (b *memoryBus) Notify(_ context.Context, owner, id ID) error {
 	b.mu.Lock()
 	notified := b.owners[owner]
 	b.mu.Unlock()
@@ -149,7 +149,7 @@ func (b *MemoryBus) Notify(_ context.Context, owner, id ID) error {
 }
 
 // Listen implements [Bus].
-func (b *MemoryBus) Listen(owner ID, notified func(ID)) func() {
+func (b *memoryBus) Listen(owner ID, notified func(ID)) func() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.owners[owner] = notified

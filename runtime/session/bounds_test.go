@@ -171,7 +171,7 @@ func TestBytesOfALine(t *testing.T) {
 
 // The least recently used sessions are evicted as soon as all together exceed the limit.
 func TestBytesOfAMemory(t *testing.T) {
-	kept := func(limit int64, open func(*session.Memory) session.Session) (n int) {
+	kept := func(limit int64, open func(session.Store) session.Session) (n int) {
 		store := session.NewMemory(session.MemoryConfig{MaxBytes: limit})
 		var all []string
 		for range 3 {
@@ -201,7 +201,7 @@ func TestBytesOfAMemory(t *testing.T) {
 		}, message},
 	} {
 		t.Run(name, func(t *testing.T) {
-			create := func(store *session.Memory) session.Session {
+			create := func(store session.Store) session.Session {
 				s := open(t, store, "a", "")
 				row.write(s)
 				return s

@@ -14,7 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-// MemoryConfig configures a [Memory] store. Its zero value is ready for use.
+// MemoryConfig configures a [NewMemory] store. Its zero value is ready for use.
 type MemoryConfig struct {
 	// TTL is the time for which a session is stored after its last use. Defaults to 720 h.
 	TTL time.Duration
@@ -23,8 +23,8 @@ type MemoryConfig struct {
 	MaxBytes int64
 }
 
-// Memory is a Store in the memory of the process.
-type Memory struct {
+// memory is a Store in the memory of the process.
+type memory struct {
 	cfg MemoryConfig
 
 	mu       sync.Mutex              // guards all fields below, and those of every entry; its run alone changes messages
@@ -48,7 +48,7 @@ type memoryState struct {
 	idle     *list.Element // in Memory.idle, nil while the session is open
 }
 
-var _ Store = (*Memory)(nil)
+var _ Store = (*memory)(nil)
 
 // overhead is the estimated size, in bytes, of a session without its messages.
 const overhead = 512
@@ -57,14 +57,14 @@ const overhead = 512
 const entryBytes = 256
 
 // NewMemory returns an empty store.
-func NewMemory(cfg MemoryConfig) *Memory {
+func NewMemory(cfg MemoryConfig) Store {
 	cfg.TTL = cmp.Or(cfg.TTL, 720*time.Hour)
 	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, 256<<20)
-	return &Memory{cfg: cfg, sessions: map[string]*memoryState{}, idle: list.New()}
+	return &memory{cfg: cfg, sessions: map[string]*memoryState{}, idle: list.New()}
 }
 
 // Open implements [Store].
-func (m *Memory) Open(_ context.Context, agentID, id string) (Session, error) {
+func (m *memory) Open(_ context.Context, agentID, id string) (Session, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.evict()
@@ -86,7 +86,7 @@ func (m *Memory) Open(_ context.Context, agentID, id string) (Session, error) {
 
 // evict removes the expired sessions, and then the least recently used ones until the store is
 // within MaxBytes. The caller holds mu.
-func (m *Memory) evict() {
+func (m *memory) evict() {
 	for last := m.idle.Back(); last != nil; last = m.idle.Back() {
 		e := last.Value.(*memoryState)
 		if m.bytes <= m.cfg.MaxBytes && time.Since(e.lastUsed) < m.cfg.TTL {
@@ -98,14 +98,14 @@ func (m *Memory) evict() {
 }
 
 // remove removes a session that is not open. The caller holds mu.
-func (m *Memory) remove(e *memoryState) {
+func (m *memory) remove(e *memoryState) {
 	m.idle.Remove(e.idle)
 	delete(m.sessions, e.key.id)
 	m.bytes -= e.bytes
 }
 
 // Delete implements [Store].
-func (m *Memory) Delete(_ context.Context, id string) error {
+func (m *memory) Delete(_ context.Context, id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.sessions[id]
@@ -121,7 +121,7 @@ func (m *Memory) Delete(_ context.Context, id string) error {
 }
 
 // Transcript implements [Store]. A compaction drops the entries before it.
-func (m *Memory) Transcript(_ context.Context, id string, after int64, limit int) (Transcript, error) {
+func (m *memory) Transcript(_ context.Context, id string, after int64, limit int) (Transcript, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.sessions[id]
@@ -161,7 +161,7 @@ func sizeOf(messages []model.Message) int {
 
 // memorySession is an open session of a Memory store.
 type memorySession struct {
-	store   *Memory
+	store   *memory
 	entry   *memoryState
 	resumed bool
 	run     string // set by Begin, before other calls

@@ -1,5 +1,5 @@
 // Package session stores conversations between runs. A [Store] opens a session for one run at a
-// time. The run reads the stored messages and appends new ones. [Memory] stores sessions in the
+// time. The run reads the stored messages and appends new ones. [NewMemory] stores sessions in the
 // memory of the process, [Files] on disk.
 //
 // A transcript on disk is read line by line. A line has at most 129 MiB, and the depth of its

@@ -135,7 +135,7 @@ func TestValidID(t *testing.T) {
 	}
 }
 
-func ExampleMemory() {
+func ExampleNewMemory() {
 	ctx := context.Background()
 	store := session.NewMemory(session.MemoryConfig{})
 	s, _ := store.Open(ctx, "helper", "")

@@ -81,7 +81,7 @@ func (s *settings) bucket() s3blob.Config {
 // checkTool returns the name of the tool in a file. A worker parses the file: a
 // process of this executable.
 func checkTool(ctx context.Context, fileName, source string) (string, error) {
-	name, err := js.NameOf(ctx, js.Config{}, fileName, source)
+	name, err := js.Config{}.NameOf(ctx, fileName, source)
 	if fault, ok := errors.AsType[*js.FileError](err); ok {
 		return "", &hub.NotToolError{Reason: fault.Reason}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -23,7 +24,7 @@ import (
 
 // served is what a runtime needs only to serve requests. Each field may be nil.
 type served struct {
-	sessions host.Sessions
+	sessions sessions
 	observed *telemetry.Telemetry
 	bus      run.Bus
 }
@@ -42,7 +43,7 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, with served, x
 	state, _, noState := s.stateDir(file, cwd)
 	return host.New(ctx, host.Config{
 		File: file, StateDir: state, PrivateDir: s.privateDir(file, cwd, log), Sessions: with.sessions,
-		Home: s.Home, ChildEnv: host.ChildEnv(s.getenv), Hidden: s.hidden(file), Proxy: http.ProxyFromEnvironment, Version: daemon.Version(), Logger: log,
+		Home: s.Home, Getenv: s.getenv, Hidden: s.hidden(file), Proxy: http.ProxyFromEnvironment, Version: daemon.Version(), Logger: log,
 		Configure: func(c *runtime.Config, servers *mcp.Connector) {
 			c.AllowedHosts = s.Hosts
 			if noState != nil {
@@ -81,7 +82,14 @@ func (s *settings) hidden(file *agent.File) []string {
 }
 
 // memory is a store without resources to release.
-type memory struct{ *session.Memory }
+// sessions is a session store with resources to release.
+type sessions interface {
+	session.Store
+	io.Closer
+}
+
+// memory is a store without resources.
+type memory struct{ session.Store }
 
 func (memory) Close() error { return nil }
 
@@ -121,7 +129,7 @@ func (s *settings) stateDir(file *agent.File, cwd string) (string, bool, error) 
 
 // openSessions opens the store in the state directory. If there is none, sessions end with the
 // process, and a warning is logged.
-func (s *settings) openSessions(file *agent.File, log *slog.Logger) (host.Sessions, error) {
+func (s *settings) openSessions(file *agent.File, log *slog.Logger) (sessions, error) {
 	limits := file.Limits.WithDefaults()
 	cwd, err := filepath.Abs(file.CWD)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/seed93082962/agenthost/cmd/internal/telemetry"
 	"github.com/seed93082962/agenthost/internal/httpserve"
 	"github.com/seed93082962/agenthost/runtime/agent"
-	"github.com/seed93082962/agenthost/runtime/host"
 	"github.com/seed93082962/agenthost/runtime/run"
 )
 
@@ -66,7 +65,7 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 		}
 	}()
 	if s.KeyFile != "" {
-		following.Go(func() { host.FollowKeys(serving, s.KeyFile, s.APIKeys, rt.Runtime, log) })
+		following.Go(func() { rt.FollowKeys(serving, s.KeyFile, s.APIKeys, log) })
 	}
 
 	addr := listener.Addr()

@@ -15,7 +15,6 @@ import (
 	"github.com/seed93082962/agenthost/cmd/internal/telemetry"
 	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
-	"github.com/seed93082962/agenthost/runtime/host"
 	"github.com/seed93082962/agenthost/runtime/run/natsbus"
 )
 
@@ -160,7 +159,7 @@ func (s *settings) readKeys(file *agent.File) {
 		}
 
 		var err error
-		if s.APIKeys, err = host.ReadKeys(s.KeyFile); err != nil {
+		if s.APIKeys, err = agentvalue.ReadKeys(s.KeyFile); err != nil {
 			s.Fault(&s.KeyFile, "%v", err)
 		}
 	}
@@ -169,12 +168,9 @@ func (s *settings) readKeys(file *agent.File) {
 		return
 	}
 
-	keys, err := host.ParseKeys(s.APIKeys)
-	if err != nil {
+	if err := file.Auth.SetKeys(s.APIKeys); err != nil {
 		s.Fault(&s.APIKeys, "%v", err)
 	}
-
-	file.Auth.APIKeys = keys
 }
 
 // workIn sets the working directory.

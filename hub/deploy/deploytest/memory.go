@@ -54,7 +54,7 @@ func Ready(req deploy.Request) (http.Handler, error) {
 		respond(w, http.StatusOK, map[string]string{"status": "ready"})
 	})
 	mux.HandleFunc("GET /v1/agents", func(w http.ResponseWriter, r *http.Request) {
-		if !slices.Contains(agent.SplitKeys(string(req.Env[deploy.EnvAPIKey])), agent.Secret(r.Header.Get("X-Api-Key"))) {
+		if !slices.Contains(strings.Split(string(req.Env[deploy.EnvAPIKey]), ","), (r.Header.Get("X-Api-Key"))) {
 			respond(w, http.StatusUnauthorized, wire.ErrorBody{Error: "Unauthorized"})
 			return
 		}

@@ -64,9 +64,10 @@ func (s *Store) serve(w http.ResponseWriter, r *http.Request, ref Ref, cacheCont
 	}
 
 	defer func() { _ = b.Close() }() // it was only read
-	status, err := filesafe.Serve(w, r, filesafe.Content{
+	content := filesafe.Content{
 		Body: b.Content, Name: ref.Name, Type: "application/octet-stream", Size: b.Size, Modified: b.Modified, ETag: `"` + ref.Hash + `"`, CacheControl: cacheControl,
-	})
+	}
+	status, err := content.Serve(w, r)
 	switch {
 	case err != nil:
 		return s.failed("read artifact", err)

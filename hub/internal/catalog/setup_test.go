@@ -42,7 +42,7 @@ func checkTool(ctx context.Context, fileName, source string) (string, error) {
 }
 
 func checkToolWithin(ctx context.Context, limit time.Duration, fileName, source string) (string, error) {
-	name, err := js.NameOf(ctx, js.Config{LoadTime: limit}, fileName, source)
+	name, err := js.Config{LoadTime: limit}.NameOf(ctx, fileName, source)
 	if fault, ok := errors.AsType[*js.FileError](err); ok {
 		return "", code.ArtifactInvalid.New(fault.Reason)
 	}

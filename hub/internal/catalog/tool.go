@@ -266,10 +266,11 @@ func (s *Service) downloadTool(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	defer func() { _ = blob.Close() }() // it was opened for reading
-	status, err := filesafe.Serve(w, r, filesafe.Content{
+	content := filesafe.Content{
 		Body: blob.Content, Name: v.FileName, Type: "application/octet-stream", Size: blob.Size, Modified: blob.Modified,
 		ETag: `"` + v.Hash + `"`, CacheControl: "no-store",
-	})
+	}
+	status, err := content.Serve(w, r)
 	switch {
 	case err != nil:
 		return fmt.Errorf("read tool: %w", err)

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/auditlog"
-	"github.com/seed93082962/agenthost/auditlog/driver"
 	"github.com/seed93082962/agenthost/auditlog/memaudit"
 )
 
@@ -24,7 +23,7 @@ func BenchmarkRecordAndSeal(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		e := updateRole.Record(event, roleChange{auditlog.Change[string]{From: "member", To: "admin"}}).Entry()
-		driver.Seal(&e, last, time.Now())
+		e.Seal(last, time.Now())
 		last = e.Head()
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/auditlog"
-	"github.com/seed93082962/agenthost/auditlog/driver"
 )
 
 var begin = time.Date(2026, 3, 4, 5, 6, 7, 890123456, time.FixedZone("", 8*3600))
@@ -18,7 +17,7 @@ func seal(t *testing.T, r auditlog.Record) auditlog.Entry {
 	t.Helper()
 	require.NoError(t, r.Err())
 	e := r.Entry()
-	driver.Seal(&e, auditlog.Head{}, begin)
+	e.Seal(auditlog.Head{}, begin)
 	return e
 }
 
@@ -115,7 +114,7 @@ func TestSealKeepsTimesInOrder(t *testing.T) {
 		{"earlier", begin.Add(-time.Hour), last.CreatedAt},
 	} {
 		e := r.Entry()
-		driver.Seal(&e, last, row.now)
+		e.Seal(last, row.now)
 		require.Equal(t, row.want, e.CreatedAt, row.name)
 		require.Equal(t, uint64(42), e.ID)
 		require.Equal(t, auditlog.Head{ID: 42, Hash: e.Hash, CreatedAt: row.want}, e.Head())

@@ -115,7 +115,7 @@ func must[T any](v T, err error) T {
 func TestAttacks(t *testing.T) {
 	l := newLayout(t)
 	c := l.serve(t)
-	plain := newClient(t, filesafe.Handler(l.dir))
+	plain := newClient(t, l.dir.Handler())
 	for name, path := range map[string]string{
 		"traversal":                        "../outside/secret.txt",
 		"traversal from a directory":       "sub/../../outside/secret.txt",

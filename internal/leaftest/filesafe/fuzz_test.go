@@ -58,7 +58,7 @@ func FuzzPath(f *testing.F) {
 		if err == nil {
 			require.NoError(t, file.Close())
 		}
-		for _, h := range []http.HandlerFunc{api.Content, api.List, filesafe.Handler(l.dir).ServeHTTP} {
+		for _, h := range []http.HandlerFunc{api.Content, api.List, l.dir.Handler().ServeHTTP} {
 			w := httptest.NewRecorder()
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.URL = &url.URL{Path: "/" + path, RawQuery: url.Values{"path": {path}}.Encode()}

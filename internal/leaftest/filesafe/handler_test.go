@@ -18,8 +18,8 @@ import (
 func TestHandler(t *testing.T) {
 	l := newLayout(t)
 	mux := http.NewServeMux()
-	mux.Handle("/", filesafe.Handler(l.dir))
-	mux.Handle("/below/", http.StripPrefix("/below/", filesafe.Handler(l.dir)))
+	mux.Handle("/", l.dir.Handler())
+	mux.Handle("/below/", http.StripPrefix("/below/", l.dir.Handler()))
 	c := newClient(t, mux)
 	for _, prefix := range []string{"/", "/below/"} {
 		got := c.ask("GET", prefix+"sub/b.txt")
@@ -62,7 +62,7 @@ func TestHandler(t *testing.T) {
 	other, err := filesafe.Open(l.root)
 	require.NoError(t, err)
 	require.NoError(t, other.Close())
-	closed := newClient(t, filesafe.Handler(other)).ask("GET", "/a.txt")
+	closed := newClient(t, other.Handler()).ask("GET", "/a.txt")
 	require.Equal(t, 500, closed.status)
 	require.Equal(t, "internal error\n", closed.body)
 }

@@ -50,7 +50,7 @@ func most(t *testing.T, entries iter.Seq2[filesafe.FileEntry, error], want int) 
 	n, files, last, most := 0, 0, "", uint64(0)
 	for e, err := range entries {
 		require.NoError(t, err)
-		if e.Type == filesafe.TypeFile {
+		if e.Type == "file" {
 			if files++; files == 1 {
 				last = ""
 			}

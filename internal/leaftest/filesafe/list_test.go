@@ -155,7 +155,7 @@ func TestListTimes(t *testing.T) {
 	for _, e := range c.list("recursive=true").listing(t).Entries {
 		require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$`, e.Mtime)
 	}
-	far := filesafe.FileEntry{Name: "x", Type: filesafe.TypeFile, ModTime: time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	far := filesafe.FileEntry{Name: "x", Type: "file", ModTime: time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	data, err := json.Marshal(far)
 	require.NoError(t, err)
 	require.Contains(t, string(data), "9999-12-31T23:59:59.999999Z", "RFC 3339 has four digits")
@@ -271,7 +271,7 @@ func TestUnicodeAndControlCharactersInNames(t *testing.T) {
 	names := []string{"q\"uote", "new\nline", "tab\t", "bell\a", "\u2028", "\xc3", "ok\xff\xfeok", "emoji😀", "<&>", "\x7f", "\uFFFD"}
 	for _, name := range names {
 		l.write(t, "root/n/"+name, "")
-		e := filesafe.FileEntry{Name: name, Type: filesafe.TypeSymlink, Target: name}
+		e := filesafe.FileEntry{Name: name, Type: "symlink", Target: name}
 		got, err := json.Marshal(e)
 		require.NoError(t, err)
 		var back struct{ Name, Target string }

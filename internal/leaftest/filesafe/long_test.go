@@ -109,7 +109,7 @@ func TestServeWithoutAVersion(t *testing.T) {
 		}
 		rec := httptest.NewRecorder()
 		c.Body, c.Size = strings.NewReader("content"), 7
-		_, err := filesafe.Serve(rec, r, c)
+		_, err := c.Serve(rec, r)
 		require.NoError(t, err)
 		return rec
 	}

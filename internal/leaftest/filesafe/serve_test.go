@@ -30,9 +30,10 @@ func TestServe(t *testing.T) {
 			r.Header.Set(headers[i], headers[i+1])
 		}
 		rec = httptest.NewRecorder()
-		status, err = filesafe.Serve(rec, r, filesafe.Content{
+		sent := filesafe.Content{
 			Body: body, Name: "ü.ts", Size: int64(len(content)), Modified: time.Unix(1e9, 0), ETag: `"tag"`, CacheControl: "public",
-		})
+		}
+		status, err = sent.Serve(rec, r)
 		return rec, status, err
 	}
 	rec, status, err := serve(strings.NewReader(content))

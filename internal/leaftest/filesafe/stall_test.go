@@ -191,8 +191,8 @@ func TestWriteTimeoutDefaultsTo30s(t *testing.T) {
 	}{
 		"a download":            {http.HandlerFunc((&filesafe.Handlers{Dir: dir}).Content), "/?path=small", 30 * time.Second},
 		"a listing":             {http.HandlerFunc((&filesafe.Handlers{Dir: dir}).List), "/", 30 * time.Second},
-		"a file of Handler":     {filesafe.Handler(dir), "/small", 30 * time.Second},
-		"the names of Handler":  {filesafe.Handler(dir), "/", 30 * time.Second},
+		"a file of Handler":     {dir.Handler(), "/small", 30 * time.Second},
+		"the names of Handler":  {dir.Handler(), "/", 30 * time.Second},
 		"a time that was given": {http.HandlerFunc((&filesafe.Handlers{Dir: dir, WriteTimeout: time.Minute}).Content), "/?path=small", time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/auditlog"
-	"github.com/seed93082962/agenthost/auditlog/driver"
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
@@ -203,7 +202,7 @@ func pageThrough(t *testing.T, s auditlog.Store, snapshot uint64, f auditlog.Fil
 	slices.Reverse(streamed)
 	require.Equal(t, streamed, found)
 	for i, e := range found {
-		require.True(t, driver.Matches(f, e))
+		require.True(t, f.Matches(e))
 		if i > 0 {
 			require.Less(t, e.ID, found[i-1].ID)
 		}

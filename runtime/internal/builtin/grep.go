@@ -10,7 +10,6 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"github.com/seed93082962/agenthost/filesafe"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
@@ -128,7 +127,7 @@ func (g *grep) search(given string) (tool.Result, error) {
 	}
 
 	for entry, err := range g.config.walk(g.ctx, start.real, unlimited) {
-		if err == nil && entry.Type == filesafe.TypeFile && g.included(entry.Name, relative(start.real, entry.Name)) &&
+		if err == nil && entry.Type == "file" && g.included(entry.Name, relative(start.real, entry.Name)) &&
 			!g.config.hidesFound(start, entry) {
 			err = g.searchFile(entry.Name)
 			if g.ctx.Err() == nil && !errors.Is(err, errLimit) { // skip unreadable files

@@ -49,11 +49,11 @@ func (c *Config) walk(ctx context.Context, start string, depth int) iter.Seq2[fi
 				name := entry.Name
 				entry.Name = path.Join(at.name, name)
 				switch {
-				case entry.Type == filesafe.TypeDirectory:
+				case entry.Type == "directory":
 					if name != ".git" && at.depth != 0 && !c.Hides(entry.Name+"/") {
 						pending = append(pending, directory{entry.Name, max(at.depth-1, unlimited)})
 					}
-				case entry.Type == filesafe.TypeFile, entry.Type == filesafe.TypeSymlink && leadsToFile(c.Dir, entry):
+				case entry.Type == "file", entry.Type == "symlink" && leadsToFile(c.Dir, entry):
 					if !yield(entry, nil) {
 						return
 					}

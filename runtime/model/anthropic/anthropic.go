@@ -46,7 +46,7 @@ const (
 	defaultMaxOutputTokens = 8192
 )
 
-// Config configures a [Client]. Only APIKey is required.
+// Config is the configuration of [New]. Only APIKey is required.
 type Config struct {
 	// BaseURL is the URL to which /v1/messages is appended. Defaults to https://api.anthropic.com.
 	BaseURL string
@@ -75,17 +75,17 @@ type Config struct {
 	HTTPClient *http.Client
 }
 
-// Client is a [model.Model]. It is safe for concurrent use.
-type Client struct {
+// client is a [model.Model]. It is safe for concurrent use.
+type client struct {
 	upstream *upstream.Client
 	vendor   bool // Anthropic itself
 	thinks   bool // DeepSeek or Kimi
 }
 
-var _ model.Model = (*Client)(nil)
+var _ model.Model = (*client)(nil)
 
 // New checks cfg. It does not connect.
-func New(cfg Config) (*Client, error) {
+func New(cfg Config) (model.Model, error) {
 	base := cmp.Or(strings.TrimRight(cfg.BaseURL, "/"), defaultBaseURL)
 	up, err := upstream.New(upstream.Config{
 		Name:       "anthropic",
@@ -106,7 +106,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 
-	return &Client{upstream: up, vendor: upstream.HasDomain(base, "anthropic.com"), thinks: upstream.RequiresThinking(base)}, nil
+	return &client{upstream: up, vendor: upstream.HasDomain(base, "anthropic.com"), thinks: upstream.RequiresThinking(base)}, nil
 }
 
 // Stream implements [model.Model].
@@ -114,11 +114,11 @@ func New(cfg Config) (*Client, error) {
 // The API's max_tokens includes thinking: if the limit of req does not exceed its thinking budget,
 // the two are added. With thinking, temperature is left out, as the API requires. A turn that was
 // started without thinking is finished without a thinking budget.
-func (c *Client) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Part, error] {
+func (c *client) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Part, error] {
 	return func(yield func(model.Part, error) bool) {
 		c.upstream.Stream(ctx, req, c.request(req), &decoder{ids: upstream.NewCallIDs(req), name: upstream.Name{Named: req.Named}}, yield)
 	}
 }
 
 // CloseIdleConnections closes the idle connections. It does nothing if Config.HTTPClient was set.
-func (c *Client) CloseIdleConnections() { c.upstream.CloseIdleConnections() }
+func (c *client) CloseIdleConnections() { c.upstream.CloseIdleConnections() }

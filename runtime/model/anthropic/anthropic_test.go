@@ -22,14 +22,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const key = "sk-ant-api03-0123456789"
 
-func client(tb testing.TB, cfg anthropic.Config) *anthropic.Client {
+func client(tb testing.TB, cfg anthropic.Config) model.Model {
 	tb.Helper()
 	if cfg.APIKey == "" {
 		cfg.APIKey = key
 	}
 	c, err := anthropic.New(cfg)
 	require.NoError(tb, err)
-	tb.Cleanup(c.CloseIdleConnections)
+	tb.Cleanup(c.(interface{ CloseIdleConnections() }).CloseIdleConnections)
 	return c
 }
 
@@ -42,7 +42,7 @@ type upstreamFunc func(*http.Request) (*http.Response, error)
 
 func (f upstreamFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func inMemory(tb testing.TB, body func() io.Reader) *anthropic.Client {
+func inMemory(tb testing.TB, body func() io.Reader) model.Model {
 	return client(tb, anthropic.Config{HTTPClient: &http.Client{
 		Transport: upstreamFunc(func(r *http.Request) (*http.Response, error) {
 			_ = r.Body.Close()

@@ -35,7 +35,7 @@ func BenchmarkStream(b *testing.B) {
 	}))
 	defer srv.Close()
 	raw := []byte(benchStream)
-	for name, c := range map[string]*anthropic.Client{
+	for name, c := range map[string]model.Model{
 		"memory":   inMemory(b, func() io.Reader { return bytes.NewReader(raw) }),
 		"loopback": client(b, anthropic.Config{BaseURL: srv.URL}),
 	} {

@@ -19,12 +19,11 @@ func Example() {
 	))
 	defer srv.Close()
 
-	client, err := anthropic.New(anthropic.Config{BaseURL: srv.URL, APIKey: "sk-ant-..."})
+	client, err := anthropic.New(anthropic.Config{HTTPClient: srv.Client(), BaseURL: srv.URL, APIKey: "sk-ant-..."})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer client.CloseIdleConnections()
 
 	request := &model.Request{Model: "claude-sonnet-4-5", Messages: []model.Message{model.UserText("Good morning.")}}
 	for part, err := range client.Stream(context.Background(), request) {
@@ -45,16 +44,15 @@ func Example() {
 	// end_turn
 }
 
-func ExampleClient_Stream_error() {
+func Example_error() {
 	srv := httptest.NewServer(modeltest.New(modeltest.Anthropic, modeltest.Status(429, "Retry-After", "7")))
 	defer srv.Close()
 
-	client, err := anthropic.New(anthropic.Config{BaseURL: srv.URL, APIKey: "sk-ant-..."})
+	client, err := anthropic.New(anthropic.Config{HTTPClient: srv.Client(), BaseURL: srv.URL, APIKey: "sk-ant-..."})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer client.CloseIdleConnections()
 
 	_, err = new(collect.Collector).Collect(client.Stream(context.Background(), &model.Request{
 		Model: "claude-sonnet-4-5", Messages: []model.Message{model.UserText("Hello.")},

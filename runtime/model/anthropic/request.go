@@ -79,7 +79,7 @@ func ephemeral() *cacheControl { return &cacheControl{Type: "ephemeral"} }
 
 // request returns the body of a request. The ends of the system prompt and of the conversation are
 // marked for the prompt cache.
-func (c *Client) request(req *model.Request) *request {
+func (c *client) request(req *model.Request) *request {
 	r := &request{Model: req.Model, MaxTokens: req.MaxOutputTokens, Stream: true, Messages: c.messages(req.Messages)}
 	if r.MaxTokens <= 0 {
 		r.MaxTokens = defaultMaxOutputTokens
@@ -153,7 +153,7 @@ func mark(content []block) bool {
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
 // messages returns the conversation. Messages without content are left out.
-func (c *Client) messages(history []model.Message) []message {
+func (c *client) messages(history []model.Message) []message {
 	list := make([]message, 0, len(history))
 	unsigned := !c.vendor && !signs(history)
 	for _, m := range history {
@@ -177,7 +177,7 @@ func (c *Client) messages(history []model.Message) []message {
 // endsWithOutput returns the content of an assistant message without the thinking at its end, which
 // the API rejects. A response that reached the output limit may end like that. Where a server
 // requires thinking, a message without it gets an empty one.
-func (c *Client) endsWithOutput(content []block) []block {
+func (c *client) endsWithOutput(content []block) []block {
 	for len(content) > 0 && isThinking(content[len(content)-1]) {
 		content = content[:len(content)-1]
 	}
@@ -221,7 +221,7 @@ func signs(history []model.Message) bool {
 // blocks returns the content of a message with tool results first, as the API requires. It leaves
 // out blank text, which the API rejects. Thinking without a signature is left out unless unsigned
 // is set.
-func (c *Client) blocks(content []model.Block, unsigned bool) []block {
+func (c *client) blocks(content []model.Block, unsigned bool) []block {
 	list := make([]block, 0, len(content))
 	for i := range content {
 		if b := &content[i]; b.Type == model.BlockToolResult {
@@ -255,7 +255,7 @@ func (c *Client) blocks(content []model.Block, unsigned bool) []block {
 	return list
 }
 
-func (c *Client) result(b *model.Block) block {
+func (c *client) result(b *model.Block) block {
 	r := block{Type: "tool_result", ToolUseID: c.toolID(b.ID), IsError: b.IsError}
 	switch {
 	case b.IsError && blank(b.Text):
@@ -283,7 +283,7 @@ var toolID = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 // toolID returns the id of a call in the form that Anthropic requires. Its own ids have this form,
 // but a conversation may begin with those of another vendor. The same id always has the same
 // result. Other servers get their ids back unchanged: gateways put a signature into them.
-func (c *Client) toolID(id string) string {
+func (c *client) toolID(id string) string {
 	if !c.vendor || toolID.MatchString(id) {
 		return id
 	}

@@ -17,12 +17,11 @@ func Example() {
 	))
 	defer srv.Close()
 
-	client, err := openai.New(openai.Config{BaseURL: srv.URL + "/v1", APIKey: "sk-..."})
+	client, err := openai.New(openai.Config{HTTPClient: srv.Client(), BaseURL: srv.URL + "/v1", APIKey: "sk-..."})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer client.CloseIdleConnections()
 
 	request := &model.Request{Model: "gpt-4.1", Messages: []model.Message{model.UserText("Good morning.")}}
 	for part, err := range client.Stream(context.Background(), request) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/openai"
 )
 
@@ -30,6 +31,6 @@ func TestMaxTools(t *testing.T) {
 	} {
 		m, err := openai.New(openai.Config{BaseURL: row.base, APIKey: "key"})
 		require.NoError(t, err)
-		require.Equal(t, row.want, m.MaxTools(row.model), "%s %s", row.base, row.model)
+		require.Equal(t, row.want, m.(model.ToolLimiter).MaxTools(row.model), "%s %s", row.base, row.model)
 	}
 }

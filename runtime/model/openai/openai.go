@@ -45,7 +45,7 @@ import (
 
 const defaultBaseURL = "https://api.openai.com/v1"
 
-// Config configures a [Client]. Only APIKey is required.
+// Config is the configuration of [New]. Only APIKey is required.
 type Config struct {
 	// BaseURL is the URL to which /chat/completions is appended. It usually ends in /v1. Defaults
 	// to https://api.openai.com/v1.
@@ -78,8 +78,8 @@ type Config struct {
 	HTTPClient *http.Client
 }
 
-// Client is a [model.Model]. It is safe for concurrent use.
-type Client struct {
+// client is a [model.Model]. It is safe for concurrent use.
+type client struct {
 	upstream      *upstream.Client
 	noStreamUsage bool
 	vendor        bool // OpenAI itself, or its models at Azure
@@ -88,12 +88,12 @@ type Client struct {
 }
 
 var (
-	_ model.Model       = (*Client)(nil)
-	_ model.ToolLimiter = (*Client)(nil)
+	_ model.Model       = (*client)(nil)
+	_ model.ToolLimiter = (*client)(nil)
 )
 
 // New checks cfg. It does not connect.
-func New(cfg Config) (*Client, error) {
+func New(cfg Config) (model.Model, error) {
 	base := cmp.Or(strings.TrimRight(cfg.BaseURL, "/"), defaultBaseURL)
 	vendor := upstream.HasDomain(base, "api.openai.com", "openai.azure.com", "cognitiveservices.azure.com")
 	style := upstream.AuthBearer
@@ -119,7 +119,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 
-	return &Client{
+	return &client{
 		upstream:      up,
 		noStreamUsage: cfg.NoStreamUsage,
 		vendor:        vendor,
@@ -133,7 +133,7 @@ func New(cfg Config) (*Client, error) {
 // The limit of output tokens has two names. max_completion_tokens is sent to OpenAI and Azure, and
 // elsewhere for models named o<digit>... or gpt-5 and above, which reject the older name. Other
 // servers receive max_tokens, because not all of them know the newer name.
-func (c *Client) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Part, error] {
+func (c *client) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Part, error] {
 	return func(yield func(model.Part, error) bool) {
 		c.upstream.Stream(ctx, req, c.request(req), &decoder{calls: calls{ids: upstream.NewCallIDs(req)}, name: upstream.Name{Named: req.Named}}, yield)
 	}
@@ -154,7 +154,7 @@ func maxTools(base string) int {
 // MaxTools implements [model.ToolLimiter]. OpenAI and Azure accept 128 tools. A gateway to them has
 // the same limit for their models, which are recognized by their names, with or without the vendor
 // as a prefix. Groq accepts 128, xAI 200 and Gemini 512. Other servers have no known limit.
-func (c *Client) MaxTools(name string) int {
+func (c *client) MaxTools(name string) int {
 	name = strings.ToLower(name[strings.LastIndexByte(name, '/')+1:])
 	proprietary := strings.HasPrefix(name, "gpt-") && !strings.HasPrefix(name, "gpt-oss") || strings.HasPrefix(name, "chatgpt-")
 	if c.vendor || c.maxTools == 0 && (proprietary || reasons(name)) {
@@ -165,4 +165,4 @@ func (c *Client) MaxTools(name string) int {
 }
 
 // CloseIdleConnections closes the idle connections. It does nothing if Config.HTTPClient was set.
-func (c *Client) CloseIdleConnections() { c.upstream.CloseIdleConnections() }
+func (c *client) CloseIdleConnections() { c.upstream.CloseIdleConnections() }

@@ -22,14 +22,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const key = "sk-proj-0123456789"
 
-func client(tb testing.TB, cfg openai.Config) *openai.Client {
+func client(tb testing.TB, cfg openai.Config) model.Model {
 	tb.Helper()
 	if cfg.APIKey == "" {
 		cfg.APIKey = key
 	}
 	c, err := openai.New(cfg)
 	require.NoError(tb, err)
-	tb.Cleanup(c.CloseIdleConnections)
+	tb.Cleanup(c.(interface{ CloseIdleConnections() }).CloseIdleConnections)
 	return c
 }
 
@@ -42,7 +42,7 @@ type upstreamFunc func(*http.Request) (*http.Response, error)
 
 func (f upstreamFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func inMemory(tb testing.TB, body func() io.Reader) *openai.Client {
+func inMemory(tb testing.TB, body func() io.Reader) model.Model {
 	return client(tb, openai.Config{HTTPClient: &http.Client{
 		Transport: upstreamFunc(func(r *http.Request) (*http.Response, error) {
 			_ = r.Body.Close()

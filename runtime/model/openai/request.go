@@ -75,7 +75,7 @@ type callFunction struct {
 	Arguments string `json:"arguments"`
 }
 
-func (c *Client) request(req *model.Request) *request {
+func (c *client) request(req *model.Request) *request {
 	r := &request{
 		Model:           req.Model,
 		Stream:          true,
@@ -125,7 +125,7 @@ func reasons(name string) bool {
 	return len(name) > 1 && name[0] == 'o' && '1' <= name[1] && name[1] <= '9'
 }
 
-func (c *Client) messages(req *model.Request) []message {
+func (c *client) messages(req *model.Request) []message {
 	list := make([]message, 0, len(req.Messages)+1)
 	if strings.TrimSpace(req.System) != "" {
 		list = append(list, message{Role: "system", Content: req.System})
@@ -153,7 +153,7 @@ const (
 // appendMessage appends one message for each tool result, which must directly follow the calls, and
 // one message with all other content of m. It has the images of the results too, because a tool
 // message can have only text.
-func (c *Client) appendMessage(list []message, m model.Message) []message {
+func (c *client) appendMessage(list []message, m model.Message) []message {
 	own := message{Role: string(m.Role)}
 	var texts, thoughts []string
 	var images []piece
@@ -258,7 +258,7 @@ func contentPieces(thoughts []string, text string) []piece {
 
 // call returns a tool call as upstream sent it, including the fields that the adapter does not
 // know. OpenAI sends none and rejects them.
-func (c *Client) call(b *model.Block) any {
+func (c *client) call(b *model.Block) any {
 	own := &call{ID: b.ID, Type: "function",
 		Function: callFunction{Name: b.Name, Arguments: cmp.Or(string(b.Input), "{}")}}
 	var extra map[string]json.RawMessage
@@ -299,7 +299,7 @@ func output(b *model.Block) string {
 // reasoning_content: DeepSeek and Kimi in thinking mode. Behind a gateway their models are
 // recognized by their name, and only after the gateway has sent the field itself, because other
 // servers reject it.
-func (c *Client) requiresReasoning(req *model.Request) bool {
+func (c *client) requiresReasoning(req *model.Request) bool {
 	if c.thinks {
 		return true
 	}

@@ -43,8 +43,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// DefaultBucket is the bucket of a URL without a path.
-const DefaultBucket = "agenthost-runs"
+// defaultBucket is the bucket of a URL without a path.
+const defaultBucket = "agenthost-runs"
 
 const maxURL = 8 << 10 // bytes
 
@@ -101,7 +101,7 @@ func Parse(text string) (Config, error) {
 		return cfg, errors.New("the path of the URL is malformed")
 	}
 
-	cfg.Bucket, cfg.Scope = cmp.Or(path, DefaultBucket), scope
+	cfg.Bucket, cfg.Scope = cmp.Or(path, defaultBucket), scope
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return cfg, errors.New("the query of the URL is malformed")

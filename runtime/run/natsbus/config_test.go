@@ -24,7 +24,7 @@ import (
 
 func TestURLs(t *testing.T) {
 	for text, want := range map[string]natsbus.Config{
-		"nats://host:4222": {Servers: []string{"nats://host:4222"}, Bucket: natsbus.DefaultBucket},
+		"nats://host:4222": {Servers: []string{"nats://host:4222"}, Bucket: "agenthost-runs"},
 		"tls://u:p,%40@one,[::1]:4223/b?credentials=/c&ca=/a&cert=/x&key=/k": {
 			Servers: []string{"tls://u:p,%40@one", "tls://u:p,%40@[::1]:4223"}, Bucket: "b",
 			CredentialsFile: "/c", CAFile: "/a", CertFile: "/x", KeyFile: "/k",
@@ -32,8 +32,8 @@ func TestURLs(t *testing.T) {
 		"nats://host/b?nkey=/n":                   {Servers: []string{"nats://host"}, Bucket: "b", SeedFile: "/n"},
 		"nats://token@host/b/":                    {Servers: []string{"nats://token@host"}, Bucket: "b"},
 		"nats://host/b/part-1":                    {Servers: []string{"nats://host"}, Bucket: "b", Scope: "part-1"},
-		"nats://u:@@host":                         {Servers: []string{"nats://u:@@host"}, Bucket: natsbus.DefaultBucket},
-		"nats://host" + strings.Repeat("/", 8181): {Servers: []string{"nats://host"}, Bucket: natsbus.DefaultBucket},
+		"nats://u:@@host":                         {Servers: []string{"nats://u:@@host"}, Bucket: "agenthost-runs"},
+		"nats://host" + strings.Repeat("/", 8181): {Servers: []string{"nats://host"}, Bucket: "agenthost-runs"},
 		"nats://host/" + strings.Repeat("b", 64) + "/" + strings.Repeat("s", 64): {
 			Servers: []string{"nats://host"}, Bucket: strings.Repeat("b", 64), Scope: strings.Repeat("s", 64),
 		},

@@ -294,7 +294,7 @@ const maxNamed = 1 << 20
 // in the default export. The caller checks the name. Nothing runs the file, and only a worker
 // process parses it, with the limits of a worker, LoadTime and at most two processors. The worker
 // ends with the call or with ctx. The error of a faulty file is a [*FileError].
-func NameOf(ctx context.Context, cfg Config, file, source string) (name string, err error) {
+func (cfg Config) NameOf(ctx context.Context, file, source string) (name string, err error) {
 	if err := checkExtension(file); err != nil {
 		return "", err
 	}

@@ -22,7 +22,7 @@ import (
 // nameOf parses a file with time for a busy machine, unless that does not end.
 func nameOf(t *testing.T, file, source string, limit time.Duration) (string, error) {
 	t.Helper()
-	return js.NameOf(t.Context(), js.Config{Command: []string{workerProgram()}, LoadTime: limit}, file, source)
+	return js.Config{Command: []string{workerProgram()}, LoadTime: limit}.NameOf(t.Context(), file, source)
 }
 
 func doubling() string {
@@ -178,7 +178,7 @@ func TestNothingRunsForAName(t *testing.T) {
 	cfg := js.Config{
 		Command: []string{workerProgram()}, LoadTime: patience, Client: server.Client(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	}
-	name, err := js.NameOf(t.Context(), cfg, "a.ts", `console.log("it runs", new Date())
+	name, err := cfg.NameOf(t.Context(), "a.ts", `console.log("it runs", new Date())
 fetch(`+quoted(server.URL)+`).catch(() => {})
 throw new Error("it runs")
 export default {name: "weather", get description() { throw new Error("it runs") }, call() {}}`)
@@ -214,10 +214,10 @@ func TestEndsOfNameOf(t *testing.T) {
 		cancel(context.Canceled)
 	}()
 	close(began)
-	_, err := js.NameOf(ctx, js.Config{Command: []string{workerProgram()}, LoadTime: patience}, "a.ts", endless)
+	_, err := js.Config{Command: []string{workerProgram()}, LoadTime: patience}.NameOf(ctx, "a.ts", endless)
 	require.ErrorIs(t, err, context.Canceled)
 	for _, command := range [][]string{{"/bin/false"}, {"/bin/sh", "-c", "exit 3"}, {"/nowhere/worker"}} {
-		_, err = js.NameOf(t.Context(), js.Config{Command: command}, "a.ts", fine)
+		_, err = js.Config{Command: command}.NameOf(t.Context(), "a.ts", fine)
 		require.Error(t, err)
 		var fault *js.FileError
 		require.NotErrorAs(t, err, &fault)
@@ -235,7 +235,7 @@ func TestAWorkerThatIsTakenOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := js.NameOf(t.Context(), js.Config{Command: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=" + os.Getenv("PATH")}, LoadTime: patience}, "a.ts", fine+"\n")
+			_, err := js.Config{Command: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=" + os.Getenv("PATH")}, LoadTime: patience}.NameOf(t.Context(), "a.ts", fine+"\n")
 			var fault *js.FileError
 			require.ErrorAs(t, err, &fault)
 			require.Contains(t, fault.Reason, "a.ts did not load: ")

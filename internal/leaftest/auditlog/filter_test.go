@@ -1,4 +1,4 @@
-package driver_test
+package auditlog_test
 
 import (
 	"math"
@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/auditlog"
-	"github.com/seed93082962/agenthost/auditlog/driver"
 )
 
 func TestFilterMicros(t *testing.T) {
@@ -30,7 +29,7 @@ func TestFilterMicros(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			lo, hi := driver.Micros(auditlog.Filter{From: row.from, To: row.to})
+			lo, hi := auditlog.Filter{From: row.from, To: row.to}.Micros()
 			require.Equal(t, row.lo, lo)
 			require.Equal(t, row.hi, hi)
 		})
@@ -58,24 +57,7 @@ func TestFilterVoid(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, row.want, driver.Void(row.filter))
+			require.Equal(t, row.want, row.filter.Void())
 		})
 	}
-}
-
-func TestFold(t *testing.T) {
-	t.Parallel()
-	for given, want := range map[string]string{
-		"": "", "abc": "abc", "ABC": "abc", "aBc": "abc", "@[`{": "@[`{", "AZaz09": "azaz09", "ÄÖ": "ÄÖ", "王A": "王a", "\xffA": "\xffa", "\u212aA": "\u212aa",
-	} {
-		require.Equal(t, want, driver.Fold(given))
-	}
-}
-
-func TestView(t *testing.T) {
-	t.Parallel()
-	five := uint64(5)
-	require.Equal(t, uint64(9), driver.View(nil, 9))
-	require.Equal(t, uint64(5), driver.View(&five, 9))
-	require.Equal(t, uint64(3), driver.View(&five, 3))
 }
