@@ -108,6 +108,7 @@ var modules = []rule{
 		"commands are confined in one place"},
 	{"internal/child hub/internal/backup", "golang.org/x/sys/...", "system calls that the standard library does not provide"},
 	{"hub/internal/external", "github.com/coreos/go-oidc/v3/... golang.org/x/oauth2/... github.com/go-jose/go-jose/v4/...", "an adapter adds its own dependency and no other"},
+	{"hub/internal/deployment", "golang.org/x/sync/singleflight", "callers at the same time share one call of the driver"},
 	{"hub/deploy/docker", "github.com/moby/moby/client/... github.com/moby/moby/api/... github.com/containerd/errdefs",
 		"an adapter adds its own dependency and no other"},
 	{"hub/deploy/kubernetes", "k8s.io/apimachinery/... k8s.io/client-go/dynamic k8s.io/client-go/metadata k8s.io/client-go/rest k8s.io/client-go/tools/cache",

@@ -7,8 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
+
+// serversEvery is the number of probes until the state of the MCP servers is read again.
+const serversEvery = 5
 
 // Types of conditions.
 const (
@@ -26,34 +30,16 @@ const (
 	conditionServers = "McpServersReady"
 )
 
-// note sets a condition of the revision that serves. Of the revision next to it, it reports only
-// why that is not ready.
-func (w *worker) note(v *view, a *attempt, kind string, status bool, message string) {
+// noteServers sets the condition of the MCP servers of the runtime that serves, if the worker has
+// read their faults. It has no effect on the state: without a server, an agent has only fewer tools.
+func (v *view) noteServers(now time.Time, faults []string) {
 	switch {
-	case a == &v.attempt:
-		w.condition(v, kind, status, message)
-	case !status:
-		w.condition(v, conditionProgressing, true, "The revision is not ready: "+message)
-	}
-}
-
-// noteServers sets the condition of the MCP servers of the runtime that serves every fifth probe.
-// It has no effect on the state: without a server, an agent has only fewer tools.
-func (w *worker) noteServers(ctx context.Context, d deployment, v *view, seen *sighted) {
-	if time.Since(seen.servers) < serversEvery*w.s.cfg.WatchEvery {
-		return
-	}
-
-	seen.servers = time.Now()
-	states, err := w.servers(ctx, d, v.RuntimeURL)
-	switch {
-	case err != nil:
-		w.s.store.Logger.Debug("read MCP servers of deployment", "deployment", d.Key, "err", err)
-	case len(states) == 0:
+	case faults == nil:
+	case len(faults) == 0:
 		v.removeCondition(conditionServers)
 	default:
-		faults := slices.DeleteFunc(states, func(fault string) bool { return fault == "" })
-		w.condition(v, conditionServers, len(faults) == 0, bounded(strings.Join(faults, "\n")))
+		faults = slices.DeleteFunc(slices.Clone(faults), func(fault string) bool { return fault == "" })
+		v.condition(now, conditionServers, len(faults) == 0, bounded(strings.Join(faults, "\n")))
 	}
 }
 
@@ -62,8 +48,12 @@ func (v *view) removeCondition(kind string) {
 }
 
 // condition sets a condition.
-func (w *worker) condition(v *view, kind string, status bool, message string) {
-	c := wire.Condition{Type: kind, Status: status, Message: message, ChangedAt: wire.Time{Time: w.s.store.Now()}}
+func (v *view) condition(now time.Time, kind string, status bool, message string) {
+	c := wire.Condition{Type: kind, Status: status, Message: message, ChangedAt: wire.Time{Time: now}}
+	if kind == conditionRouted && !status {
+		c.Code = code.GatewayFailed
+	}
+
 	i := slices.IndexFunc(v.Conditions, func(c wire.Condition) bool { return c.Type == kind })
 	if i < 0 {
 		v.Conditions = append(v.Conditions, c)
@@ -75,18 +65,9 @@ func (w *worker) condition(v *view, kind string, status bool, message string) {
 	}
 }
 
-// setCode sets the error code of a condition.
-func (v *view) setCode(kind string, code wire.Code) {
-	for i := range v.Conditions {
-		if v.Conditions[i].Type == kind {
-			v.Conditions[i].Code = code
-		}
-	}
-}
-
 // servers returns the fault of each MCP server of the agent of a runtime, which is "" if the server
 // is connected, by the names of the servers.
-func (w *worker) servers(ctx context.Context, d deployment, url string) (faults []string, err error) {
+func (w *worker) servers(ctx context.Context, d deployment, url string) ([]string, error) {
 	c, err := w.s.open(d)
 	if err != nil {
 		return nil, err
@@ -100,6 +81,7 @@ func (w *worker) servers(ctx context.Context, d deployment, url string) (faults 
 	}
 
 	detail, err := runtime.Agent(ctx, d.AgentName)
+	faults := []string{}
 	for _, name := range slices.Sorted(maps.Keys(detail.MCPServers)) {
 		fault := ""
 		if server := detail.MCPServers[name]; server.Status != "connected" {

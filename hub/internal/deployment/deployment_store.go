@@ -178,9 +178,8 @@ func lockDeploymentsOf(ctx context.Context, q db.Querier, tenantID string) ([]de
 }
 
 // HasDeployments reports whether the tenant has deployments.
-func (s *Service) HasDeployments(ctx context.Context, tx *sql.Tx, tenantID string) (has bool, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM deployments WHERE tenant_id = $1)`, tenantID).Scan(&has)
-	return has, db.Wrap("read deployments", err)
+func (s *Service) HasDeployments(ctx context.Context, tx *sql.Tx, tenantID string) (bool, error) {
+	return db.Value[bool](ctx, tx, "read deployments", `SELECT EXISTS (SELECT 1 FROM deployments WHERE tenant_id = $1)`, tenantID)
 }
 
 // orNull returns NULL for no digest.
@@ -194,13 +193,6 @@ func orNull(keyDigest []byte) any {
 
 // anyone is the reader of a key that was issued before its readers were recorded.
 const anyone = "*"
-
-// updateKey stores the next key of a deployment, as a change of a user.
-func updateKey(ctx context.Context, q db.Querier, d deployment) error {
-	_, err := db.Affected(ctx, q, "update key of deployment", `UPDATE deployments SET sealed = $1, key_digest = $2, rotation = $3, edition = edition + 1
-		WHERE tenant_id = $4 AND agent_name = $5`, d.Sealed, d.KeyDigest, d.Rotation, d.TenantID, d.AgentName)
-	return err
-}
 
 func hasRead(ctx context.Context, q db.Querier, d deployment, userID string) (bool, error) {
 	var found int
@@ -223,7 +215,7 @@ func insertReader(ctx context.Context, q db.Querier, d deployment, userID string
 
 // readKeysOf returns the agents with a key that a user has read.
 func readKeysOf(ctx context.Context, q db.Querier, tenantID, userID string) ([]string, error) {
-	return db.Collect(ctx, q, "read keys of user", func(row db.Scanner) (name string, err error) { return name, row.Scan(&name) },
+	return db.Values[string](ctx, q, "read keys of user",
 		`SELECT agent_name FROM deployments WHERE tenant_id = $1 AND desired <> 'absent' AND (key_digest IS NULL OR key_digest IN (
 			SELECT key_digest FROM deployment_readers WHERE tenant_id = $1 AND (user_id = $2 OR user_id = '*'))) ORDER BY agent_name`, tenantID, userID)
 }
@@ -243,22 +235,25 @@ func lockFormer(ctx context.Context, q db.Querier) ([]deployment, error) {
 
 // readKeys returns the keys of all deployments.
 func readKeys(ctx context.Context, q db.Querier) ([]string, error) {
-	return db.Collect(ctx, q, "read keys of deployments", func(row db.Scanner) (key string, err error) { return key, row.Scan(&key) },
-		`SELECT key FROM deployments`)
+	return db.Values[string](ctx, q, "read keys of deployments", `SELECT key FROM deployments`)
 }
 
 // hasKey reports whether a deployment has the key.
-func hasKey(ctx context.Context, q db.Querier, key string) (has bool, err error) {
-	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM deployments WHERE key = $1)`, key).Scan(&has)
-	return has, db.Wrap("read deployment", err)
+func hasKey(ctx context.Context, q db.Querier, key string) (bool, error) {
+	return db.Value[bool](ctx, q, "read deployment", `SELECT EXISTS (SELECT 1 FROM deployments WHERE key = $1)`, key)
 }
 
 // servingURL returns the address of the runtime to which a deployment sends runs, or "".
-func servingURL(ctx context.Context, q db.Querier, key string) (url string, err error) {
-	err = q.QueryRowContext(ctx, `SELECT runtime_url FROM deployments WHERE key = $1 AND desired = 'running'`, key).Scan(&url)
+func servingURL(ctx context.Context, q db.Querier, key string) (string, error) {
+	return textOf(ctx, q, `SELECT runtime_url FROM deployments WHERE key = $1 AND desired = 'running'`, key)
+}
+
+// textOf returns a value of the deployment with a key, or "".
+func textOf(ctx context.Context, q db.Querier, statement, key string) (string, error) {
+	text, err := db.Value[string](ctx, q, "read deployment", statement, key)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}
 
-	return url, db.Wrap("read deployment", err)
+	return text, err
 }

@@ -150,7 +150,8 @@ func TestErrorOfAStop(t *testing.T) {
 		f.set("Stop", errors.New("not permitted")) // someone starts it on the platform
 		require.NoError(t, w.driver.Apply(t.Context(), w.driver.Last(key), 1, deploy.Request{}))
 		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
-		require.Equal(t, "not permitted", h.reach("stopping")["error"])
+		s = h.until(func(s apitest.Object) bool { return s["error"] == "not permitted" })
+		require.Equal(t, "stopping", s["state"])
 		f.set("Stop", nil)
 		h.reach("stopped")
 

@@ -38,15 +38,7 @@ func (s *Service) Endpoint(ctx context.Context, tenantID, agentName string) (End
 		d, err := readDeployment(ctx, s.store.Read(), tenantID, agentName)
 		return s.entryOf(d), err
 	})
-	if err != nil {
-		return Endpoint{}, s.missing(ctx, tenantID, agentName, err)
-	}
-
-	if errors.Is(e.err, errNoDeployment) {
-		return Endpoint{}, s.missing(ctx, tenantID, agentName, e.err)
-	}
-
-	return e.endpoint, e.err
+	return e.endpoint, s.missing(ctx, tenantID, agentName, cmp.Or(err, e.err))
 }
 
 // Models returns the names of the models of an agent and its subagents, in all revisions that may
@@ -92,7 +84,12 @@ func (s *Service) Draining(ctx context.Context, key, apiKey, url string) (urls [
 		return nil, nil
 	}
 
-	all, err := s.drains.do(ctx, key, func(ctx context.Context) ([]string, error) { return s.runtimes(ctx, key, apiKey) })
+	found, err, _ := s.drains.Do(key, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout) // others wait for it
+		defer cancel()
+		return s.runtimes(ctx, key, apiKey)
+	})
+	all, _ := found.([]string) // runtimes returns them
 	for _, other := range all {
 		if other != "" && other != url {
 			urls = append(urls, other)
@@ -162,54 +159,6 @@ func (s *Service) observe(ctx context.Context, key string) (deploy.Observed, err
 // ref names a deployment of this database on a platform.
 func (s *Service) ref(key, uid string) deploy.Ref {
 	return deploy.Ref{Key: key, UID: uid, Owner: s.owner}
-}
-
-// shared makes one call of those for the same key that are made at the same time. The zero value is
-// ready.
-type shared struct {
-	mu    sync.Mutex // guards calls
-	calls map[string]*sharedCall
-}
-
-type sharedCall struct {
-	done chan struct{} // closed when the others are set
-	urls []string
-	err  error
-}
-
-// do calls call, which has the time of a probe, or waits for the result of another caller.
-func (s *shared) do(ctx context.Context, key string, call func(context.Context) ([]string, error)) ([]string, error) {
-	s.mu.Lock()
-	c, found := s.calls[key]
-	if !found {
-		if s.calls == nil {
-			s.calls = map[string]*sharedCall{}
-		}
-
-		c = &sharedCall{done: make(chan struct{}), err: errors.New("the call has ended early")}
-		s.calls[key] = c
-	}
-
-	s.mu.Unlock()
-	if found {
-		select {
-		case <-c.done:
-			return c.urls, c.err
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-
-	defer func() { // also after a panic
-		s.mu.Lock()
-		delete(s.calls, key)
-		s.mu.Unlock()
-		close(c.done)
-	}()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout) // others wait for it
-	defer cancel()
-	c.urls, c.err = call(ctx)
-	return c.urls, c.err
 }
 
 // Authorize is Endpoint for a caller with an API key. It fails with wire.Unauthenticated unless the

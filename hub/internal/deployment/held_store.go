@@ -36,14 +36,14 @@ func readRows(ctx context.Context, q db.Querier, machine string) ([]held, error)
 }
 
 // onAnotherMachine reports whether there are deployments that only another machine has.
-func onAnotherMachine(ctx context.Context, q db.Querier, machine string) (found bool, err error) {
-	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM deployments WHERE machine NOT IN ('', $1) AND $1 <> '')`, machine).Scan(&found)
-	return found, db.Wrap("read machines of deployments", err)
+func onAnotherMachine(ctx context.Context, q db.Querier, machine string) (bool, error) {
+	return db.Value[bool](ctx, q, "read machines of deployments",
+		`SELECT EXISTS (SELECT 1 FROM deployments WHERE machine NOT IN ('', $1) AND $1 <> '')`, machine)
 }
 
 // readOwner returns the identifier of the database on a platform.
-func readOwner(ctx context.Context, q db.Querier) (owner string, err error) {
-	return owner, db.Wrap("read owner of deployments", q.QueryRowContext(ctx, `SELECT owner FROM deployment_owner`).Scan(&owner))
+func readOwner(ctx context.Context, q db.Querier) (string, error) {
+	return db.Value[string](ctx, q, "read owner of deployments", `SELECT owner FROM deployment_owner`)
 }
 
 // takeFree makes a hub, on a machine, the one of all deployments that are free, and returns their
@@ -86,15 +86,20 @@ func (w *worker) own(ctx context.Context, change func(*sql.Tx) error) error {
 	})
 }
 
-// saveHeld stores the next state of a row. It fails with errChanged.
-func saveHeld(ctx context.Context, q db.Querier, next deployment) error {
-	n, err := db.Affected(ctx, q, "save deployment", `UPDATE deployments SET `+setRow+` WHERE key = $24 AND hub_id = $25 AND edition = $26`,
-		append(next.values(), next.Key, next.HubID, next.Edition)...)
+// changeHeld changes or deletes the row that was read. It fails with errChanged.
+func changeHeld(ctx context.Context, q db.Querier, what, statement string, args ...any) error {
+	n, err := db.Affected(ctx, q, what, statement, args...)
 	if err == nil && n == 0 {
 		return errChanged
 	}
 
 	return err
+}
+
+// saveHeld stores the next state of a row. It fails with errChanged.
+func saveHeld(ctx context.Context, q db.Querier, next deployment) error {
+	return changeHeld(ctx, q, "save deployment", `UPDATE deployments SET `+setRow+` WHERE key = $24 AND hub_id = $25 AND edition = $26`,
+		append(next.values(), next.Key, next.HubID, next.Edition)...)
 }
 
 // repeatKeys lets the hub that controls a deployment set its keys again, as a change of a user: what
@@ -106,13 +111,8 @@ func repeatKeys(ctx context.Context, q db.Querier, key string) error {
 
 // deleteHeld deletes a row whose deployment is gone. It fails with errChanged.
 func deleteHeld(ctx context.Context, q db.Querier, d deployment) error {
-	n, err := db.Affected(ctx, q, "delete deployment", `DELETE FROM deployments WHERE key = $1 AND hub_id = $2 AND edition = $3`,
+	return changeHeld(ctx, q, "delete deployment", `DELETE FROM deployments WHERE key = $1 AND hub_id = $2 AND edition = $3`,
 		d.Key, d.HubID, d.Edition)
-	if err == nil && n == 0 {
-		return errChanged
-	}
-
-	return err
 }
 
 // tombstone is a deployment that was deleted.
@@ -142,10 +142,5 @@ func deleteTombstone(ctx context.Context, q db.Querier, t tombstone) error {
 
 // readUID returns the UID of the deployment with a key, or "".
 func readUID(ctx context.Context, q db.Querier, key string) (string, error) {
-	uid, err := db.Value[string](ctx, q, "read deployment", `SELECT uid FROM deployments WHERE key = $1`, key)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
-	}
-
-	return uid, err
+	return textOf(ctx, q, `SELECT uid FROM deployments WHERE key = $1`, key)
 }

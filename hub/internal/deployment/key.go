@@ -64,17 +64,24 @@ func (s *Service) seal(d *deployment, c content) error {
 	return nil
 }
 
-func (s *Service) open(d deployment) (c content, err error) {
-	text, err := s.store.Keyring.Open(d.Sealed, sealedColumn.Place(d.Key, d.TenantID))
-	if err == nil {
-		err = json.Unmarshal(text, &c)
-	}
-
+func (s *Service) open(d deployment) (content, error) {
+	var c content
+	err := s.unseal(&c, d.Sealed, sealedColumn.Place(d.Key, d.TenantID))
 	if err != nil {
 		return c, fmt.Errorf("open deployment %s: %w", d.Key, err)
 	}
 
 	return c, nil
+}
+
+// unseal decodes a sealed part of a row into v.
+func (s *Service) unseal(v any, sealed, place []byte) error {
+	text, err := s.store.Keyring.Open(sealed, place)
+	if err != nil {
+		return err
+	}
+
+	return json.Unmarshal(text, v)
 }
 
 // Values of deployment.Rotation.
@@ -160,7 +167,7 @@ func (s *Service) rotateKey(ctx context.Context, tx *store.Tx, caller api.Caller
 	}
 
 	tx.Record(actionRotateKey.Record(d.event(caller), keyDetail{d.Key}))
-	return d, updateKey(ctx, tx, d)
+	return updateDesired(ctx, tx, d)
 }
 
 // replaceKey gives the deployment a new API key, which its runtime gets with the next revision. No
@@ -251,62 +258,60 @@ func (c content) keys() []agent.Secret {
 	return []agent.Secret{c.APIKey}
 }
 
-// rotate makes one step of a rotation, and reports whether the row changed. The runtimes accept
-// both keys until all hubs use the next one, so that no request fails.
-func (w *worker) rotate(ctx context.Context, d deployment, obs deploy.Observed) (changed bool, err error) {
-	c, err := w.s.open(d)
+// rotate makes one step of a rotation. The runtimes accept both keys until all hubs use the next
+// one, so that no request fails.
+func (w *worker) rotate(ctx context.Context, d *deployment, main deploy.Runtime) error {
+	c, err := w.s.open(*d)
 	if err != nil {
-		return false, err
+		return err
 	}
 
-	former, main := d.KeyDigest, obs.Runtime(d.main())
 	if w.rotation != d.Rotation {
 		w.rotation, w.rotatedAt, w.restarts = d.Rotation, time.Now(), 0
 	}
 
 	replaced := d.Rotation == rotationReplaced
 	if replaced && main.Phase == deploy.Running && time.Since(w.rotatedAt) < formerKeyFor {
-		return false, nil
+		return nil
 	}
 
 	w.called = true
 	if err := w.s.driver.SetKeys(ctx, w.ref, c.keys()); err != nil {
-		return false, err
+		return err
 	}
 
 	if main.Phase == deploy.Running {
 		followed := false
 		if replaced {
-			e, rejected := errors.AsType[*client.Error](w.probe(ctx, d, main.URL, c.Former))
+			e, rejected := errors.AsType[*client.Error](w.probe(ctx, *d, main.URL, c.Former))
 			followed = c.Former == "" || rejected && e.Status == http.StatusUnauthorized
 		} else {
-			followed = w.probe(ctx, d, main.URL, c.NextKey) == nil
+			followed = w.probe(ctx, *d, main.URL, c.NextKey) == nil
 		}
 
 		starting := d.Serving != d.Revision && (d.Rollout == nil || d.Rollout.State != wire.StateFailed)
 		switch {
 		case !followed && (starting || time.Since(w.rotatedAt) < w.s.cfg.StartTimeout<<min(w.restarts, maxRestarts)):
-			return false, nil
+			return nil
 		case !followed: // the runtime cannot take other keys while it runs: the next revision has them
 			w.rotatedAt = time.Now()
 			w.restarts++
-			return w.saveKey(ctx, d, former, w.s.restart)
+			return w.saveKey(ctx, d, w.s.restart)
 		}
 	}
 
-	if replaced {
-		c.Former, d.Rotation = "", ""
-	} else {
-		c.Former = c.APIKey
-		c.APIKey, c.NextKey = c.NextKey, ""
-		d.Rotation = rotationReplaced
-	}
+	return w.saveKey(ctx, d, func(_ context.Context, _ *sql.Tx, d *deployment) error {
+		c := c
+		if replaced {
+			c.Former, d.Rotation = "", ""
+		} else {
+			c.Former = c.APIKey
+			c.APIKey, c.NextKey = c.NextKey, ""
+			d.Rotation = rotationReplaced
+		}
 
-	if err := w.s.seal(&d, c); err != nil {
-		return false, err
-	}
-
-	return w.saveKey(ctx, d, former, nil)
+		return w.s.seal(d, c)
+	})
 }
 
 // maxRestarts is the number of restarts for a rotation until the pause between them, which doubles,
@@ -329,27 +334,25 @@ func (s *Service) restart(ctx context.Context, tx *sql.Tx, d *deployment) error 
 	return s.repeat(ctx, tx, d, serving.Number, d.Revision+1)
 }
 
-// saveKey stores a step of a rotation and what first stores, unless this hub has lost the
-// deployment or a user changed it.
-func (w *worker) saveKey(ctx context.Context, d deployment, former []byte, first func(context.Context, *sql.Tx, *deployment) error) (bool, error) {
+// saveKey stores a step of a rotation, unless this hub has lost the deployment or a user changed it.
+func (w *worker) saveKey(ctx context.Context, d *deployment, change func(context.Context, *sql.Tx, *deployment) error) error {
+	next := *d
 	err := w.own(ctx, func(tx *sql.Tx) error {
-		d := d
-		if first != nil {
-			if err := first(ctx, tx, &d); err != nil {
-				return err
-			}
-		}
-
-		if err := saveHeld(ctx, tx, d); err != nil || string(former) == string(d.KeyDigest) {
+		next = *d
+		if err := change(ctx, tx, &next); err != nil {
 			return err
 		}
 
-		return deleteReaders(ctx, tx, d.TenantID, former)
+		if err := saveHeld(ctx, tx, next); err != nil || string(d.KeyDigest) == string(next.KeyDigest) {
+			return err
+		}
+
+		return deleteReaders(ctx, tx, d.TenantID, d.KeyDigest)
 	})
 	w.s.endpoints.forget(d.agentRef())
-	if errors.Is(err, errChanged) {
-		return false, nil
+	if err == nil {
+		*d = next
 	}
 
-	return err == nil, err
+	return err
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/meter"
 )
 
-const scope = "REMOVE"
+const scope = "github.com/seed93082962/agenthost/hub/internal/deployment"
 
 // maxAgents bounds the series of agents. Their names are those of deployments.
 const maxAgents = 1000
@@ -99,13 +99,13 @@ func (w *worker) observeState(ctx context.Context, d deployment, v view) {
 }
 
 // call calls the driver, and records the call. A call of a deployment has a trace of its own.
-func (w *worker) call(ctx context.Context, name string, revision int64, do func(context.Context) error) error {
+func (w *worker) call(ctx context.Context, d deployment, c call) error {
 	began := time.Now()
-	ctx, span := w.s.tracer.Start(ctx, "deployment "+name, trace.WithAttributes(
-		attribute.String("agenthost.deployment", w.key), attribute.String("agenthost.revision", strconv.Itoa(int(revision)))))
+	ctx, span := w.s.tracer.Start(ctx, "deployment "+string(c.action), trace.WithAttributes(
+		attribute.String("agenthost.deployment", w.key), attribute.String("agenthost.revision", strconv.Itoa(int(c.revision)))))
 	defer span.End()
 	w.called = true
-	err := do(ctx)
+	err := w.callDriver(ctx, d, c)
 	outcome := "success"
 	switch {
 	case errors.Is(err, deploy.ErrUnavailable):
@@ -118,6 +118,6 @@ func (w *worker) call(ctx context.Context, name string, revision int64, do func(
 		span.SetStatus(codes.Error, outcome)
 	}
 
-	w.s.metrics.calls.Record(context.WithoutCancel(ctx), time.Since(began).Seconds(), meter.Of("call", name, "outcome", outcome))
+	w.s.metrics.calls.Record(context.WithoutCancel(ctx), time.Since(began).Seconds(), meter.Of("call", string(c.action), "outcome", outcome))
 	return err
 }

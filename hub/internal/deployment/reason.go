@@ -46,8 +46,11 @@ func latest(messages []string) []string {
 	return last
 }
 
-// reasonTail is the number of lines that reason reads.
-const reasonTail = 200
+const (
+	reasonTail = 200 // lines that reason reads
+	errorLines = 5
+	maxError   = 2000 // bytes
+)
 
 // endings begin the line with the error of the runtime command.
 var endings = []string{"hub: ", "runtime: "}

@@ -52,7 +52,7 @@ func (r *reconciler) wake(key string) {
 	r.mu.Lock()
 	w := r.workers[key]
 	r.mu.Unlock()
-	if w != nil && !w.ended() {
+	if w != nil && w.ctx.Err() == nil {
 		w.wake()
 		return
 	}
@@ -214,7 +214,7 @@ func (r *reconciler) hold(h held) {
 	r.mu.Lock()
 	w := r.workers[h.Key]
 	r.mu.Unlock()
-	if w != nil && !w.ended() {
+	if w != nil && w.ctx.Err() == nil {
 		if w.edition.Load() < h.Edition {
 			w.wake()
 		}

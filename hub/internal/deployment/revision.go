@@ -218,12 +218,9 @@ func (s *Service) request(ctx context.Context, q db.Querier, d deployment, numbe
 	return s.requestOf(r)
 }
 
-func (s *Service) requestOf(r revision) (request deploy.Request, err error) {
-	text, err := s.store.Keyring.Open(r.Sealed, sealedRequest.Place(revisionID(r.Key, r.Number), r.TenantID))
-	if err == nil {
-		err = json.Unmarshal(text, &request)
-	}
-
+func (s *Service) requestOf(r revision) (deploy.Request, error) {
+	var request deploy.Request
+	err := s.unseal(&request, r.Sealed, sealedRequest.Place(revisionID(r.Key, r.Number), r.TenantID))
 	if err != nil {
 		return request, fmt.Errorf("open revision %d of deployment %s: %w", r.Number, r.Key, err)
 	}
@@ -236,14 +233,11 @@ func (s *Service) requestOf(r revision) (request deploy.Request, err error) {
 // sorted.
 func changesOf(former, next deploy.Request) (names []string) {
 	before, after := parts(former), parts(next)
-	for name := range maps.Keys(before) {
-		if _, ok := after[name]; !ok {
-			names = append(names, name)
-		}
-	}
-
-	for name, part := range after {
-		if !reflect.DeepEqual(part, before[name]) {
+	all := map[string]any{}
+	maps.Copy(all, before)
+	maps.Copy(all, after)
+	for name := range all {
+		if !reflect.DeepEqual(before[name], after[name]) {
 			names = append(names, name)
 		}
 	}
@@ -285,8 +279,8 @@ func (s *Service) upgrade(ctx context.Context, known map[string]bool) (closed ma
 		}
 
 		for _, d := range all {
-			former, err := s.openFormer(d)
-			if err != nil {
+			var former formerContent
+			if err := s.unseal(&former, d.Sealed, sealedColumn.Place(d.Key, d.TenantID)); err != nil {
 				closed[d.Key] = true
 				if !known[d.Key] {
 					s.store.Logger.Warn("open deployment of an older version", "deployment", d.Key, "err", err)
@@ -309,15 +303,6 @@ func (s *Service) upgrade(ctx context.Context, known map[string]bool) (closed ma
 type formerContent struct {
 	content
 	Request deploy.Request `json:"request"`
-}
-
-func (s *Service) openFormer(d deployment) (c formerContent, err error) {
-	text, err := s.store.Keyring.Open(d.Sealed, sealedColumn.Place(d.Key, d.TenantID))
-	if err != nil {
-		return c, err
-	}
-
-	return c, json.Unmarshal(text, &c)
 }
 
 func (s *Service) upgradeOne(ctx context.Context, tx *store.Tx, d deployment, former formerContent) error {

@@ -125,7 +125,7 @@ func (s *Service) Referenced(ctx context.Context, keys []string) (map[string]boo
 		args[i], marks[i] = key, "$"+strconv.Itoa(i+1)
 	}
 
-	used, err := db.Collect(ctx, s.store.Read(), "find artifacts of revisions", func(row db.Scanner) (key string, err error) { return key, row.Scan(&key) },
+	used, err := db.Values[string](ctx, s.store.Read(), "find artifacts of revisions",
 		`SELECT DISTINCT artifact FROM deployment_files WHERE artifact IN (`+strings.Join(marks, ", ")+`)`, args...)
 	for _, key := range used {
 		named[key] = true

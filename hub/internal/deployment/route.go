@@ -11,9 +11,6 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
-	"github.com/seed93082962/agenthost/hub/internal/code"
-
-	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 const (
@@ -100,34 +97,30 @@ type listing struct {
 // done reports whether the gateway has what is wanted.
 func (p *published) done() bool { return p.known && p.route == p.wanted }
 
-// route returns the route of a deployment that is ready, and otherwise the zero Route.
-func (w *worker) route(ctx context.Context, d deployment, v *view) deploy.Route {
-	if v.State != wire.StateRunning || v.RuntimeURL == "" || w.s.cfg.Gateway == nil {
-		return deploy.Route{}
-	}
-
+// route returns the route of a deployment that is ready.
+func (w *worker) route(ctx context.Context, d deployment) deploy.Route {
 	p := &w.published
-	if p.revision != v.Serving {
-		request, err := w.s.request(ctx, w.s.store.Read(), d, v.Serving) // otherwise, the default limit
+	if p.revision != d.Serving {
+		request, err := w.s.request(ctx, w.s.store.Read(), d, d.Serving) // otherwise, the default limit
 		limit := request.RunLimit() + routeMargin + time.Second - time.Nanosecond
 		p.limit = min(limit.Truncate(time.Second), maxRoute)
 		if err == nil {
-			p.revision = v.Serving
+			p.revision = d.Serving
 		}
 	}
 
 	return deploy.Route{
 		Key: d.Key, Host: w.s.gatewayHost, Path: strings.TrimPrefix(w.s.publicURL(d.TenantID, d.AgentName), w.s.cfg.GatewayURL),
-		Target: v.RuntimeURL, Timeout: p.limit,
+		Target: d.RuntimeURL, Timeout: p.limit,
 	}
 }
 
 // publish gives the gateway the wanted route, and returns the pause until the next attempt. A
 // failure is only a condition: it delays nothing but the end of a former revision.
-func (w *worker) publish(ctx context.Context, d deployment, v *view, wanted deploy.Route) time.Duration {
+func (w *worker) publish(ctx context.Context, d *deployment, wanted deploy.Route) time.Duration {
 	p := &w.published
 	if w.s.cfg.Gateway == nil {
-		v.removeCondition(conditionRouted)
+		d.removeCondition(conditionRouted)
 		return idlePause
 	}
 
@@ -145,7 +138,7 @@ func (w *worker) publish(ctx context.Context, d deployment, v *view, wanted depl
 		return w.s.inspectEvery()
 	case p.done():
 		p.failures = 0
-		w.noteRoute(v, wanted)
+		w.noteRoute(&d.view, wanted)
 		return w.s.inspectEvery()
 	case wanted == (deploy.Route{}) && !p.known && d.Desired == desiredRunning:
 		return w.s.inspectEvery() // the next listing has it
@@ -169,15 +162,16 @@ func (w *worker) publish(ctx context.Context, d deployment, v *view, wanted depl
 	<-w.s.gatewayCalls
 	p.route, p.known, p.at = wanted, err == nil, time.Now()
 	if err == nil {
-		return 0 // the next step notes it
+		p.failures = 0
+		w.noteRoute(&d.view, wanted)
+		return w.s.inspectEvery()
 	}
 
 	pause := min(w.s.cfg.Backoff<<min(p.failures, 10), maxBackoff)
 	p.edition, p.retryAt = d.Edition, p.at.Add(pause)
 	p.failures++
 	w.s.store.Logger.Warn("change route of deployment", "deployment", d.Key, "err", logged(err))
-	w.condition(v, conditionRouted, false, text(err))
-	v.setCode(conditionRouted, code.GatewayFailed)
+	d.condition(w.s.store.Now(), conditionRouted, false, text(err))
 	return pause
 }
 
@@ -207,7 +201,7 @@ func (w *worker) noteRoute(v *view, route deploy.Route) {
 		return
 	}
 
-	w.condition(v, conditionRouted, true, "")
+	v.condition(w.s.store.Now(), conditionRouted, true, "")
 }
 
 // holds reports whether the gateway may still send new runs to a former revision because its route
@@ -219,12 +213,12 @@ func (w *worker) holds() bool {
 
 // retireAfter is how long a former revision accepts runs after another one serves, because other
 // hubs and the gateway may still send runs to it.
-func (s *Service) retireAfter() time.Duration {
-	if s.cfg.Gateway == nil {
+func (c Config) retireAfter() time.Duration {
+	if c.Gateway == nil {
 		return formerKeyFor
 	}
 
-	return max(formerKeyFor, settled*s.cfg.WatchEvery)
+	return max(formerKeyFor, settled*c.WatchEvery)
 }
 
 // inspectEvery is the pause until the routes of the gateway are read again.

@@ -32,6 +32,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy"
 
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
@@ -118,7 +119,7 @@ type Service struct {
 	owner       string        // of the deployments on the platform: the database
 	gatewayHost string
 	endpoints   endpointCache
-	drains      shared
+	drains      singleflight.Group
 	client      *http.Client // of runtimes
 	reconciler  *reconciler  // nil without a driver
 	metrics     *metrics

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -23,9 +22,8 @@ type worker struct {
 	key     string
 	ref     deploy.Ref // of the deployment in this round
 	wakeups chan struct{}
-	ctx     context.Context // of run
+	ctx     context.Context // of run; it has ended with run
 	stop    context.CancelFunc
-	done    chan struct{}
 
 	edition atomic.Int64 // of the row that the worker knows
 	state   atomic.Value // of the deployment, a string, for metrics
@@ -47,7 +45,10 @@ type sighted struct {
 	started  time.Time // of the runtime, and since when it is observed, by this hub's clock
 	since    time.Time
 	prepared time.Time // since when the platform prepares it; zero if it does not
-	servers  time.Time // when the state of its MCP servers was read
+	fault    error     // of the last probe; nil: the agent is ready
+	reason   string    // why the runtime ended
+	servers  []string  // the faults of its MCP servers; nil: not read yet
+	listed   time.Time // when they were read
 	misses   int       // failed probes in sequence
 	missed   time.Time // when the first of them failed
 	retired  time.Time // when another revision was first seen to serve
@@ -81,19 +82,23 @@ func (s *sighted) prepare(r deploy.Runtime, most time.Duration) {
 	}
 }
 
-func newWorker(s *Service, key string) *worker {
-	w := &worker{s: s, key: key, wakeups: make(chan struct{}, 1), done: make(chan struct{}), runtimes: map[int64]*sighted{}}
-	w.ctx, w.stop = context.WithCancel(context.Background())
-	return w
+// probed counts the result of a probe.
+func (s *sighted) probed(fault error) {
+	s.fault = fault
+	if fault == nil {
+		s.misses = 0
+		return
+	}
+
+	if s.misses++; s.misses == 1 {
+		s.missed = time.Now()
+	}
 }
 
-func (w *worker) ended() bool {
-	select {
-	case <-w.done:
-		return true
-	default:
-		return false
-	}
+func newWorker(s *Service, key string) *worker {
+	w := &worker{s: s, key: key, wakeups: make(chan struct{}, 1), runtimes: map[int64]*sighted{}}
+	w.ctx, w.stop = context.WithCancel(context.Background())
+	return w
 }
 
 func (w *worker) wake() {
@@ -106,7 +111,6 @@ func (w *worker) wake() {
 func (w *worker) run() {
 	ctx := w.ctx
 	defer w.stop()
-	defer close(w.done)
 	defer func() {
 		if w.s.reconciler.ctx.Err() == nil { // otherwise, this hub ends
 			w.s.metrics.leases.Add(context.WithoutCancel(ctx), 1, leaseLost)
@@ -124,6 +128,8 @@ func (w *worker) run() {
 			return
 		case errors.Is(err, errLost):
 			return
+		case errors.Is(err, errChanged):
+			pause = 0
 		case err != nil:
 			w.s.store.Logger.Warn("reconcile deployment", "deployment", w.key, "err", err)
 			pause = time.Second
@@ -152,67 +158,10 @@ func (w *worker) handOver() {
 	}
 }
 
-// roundTimeout bounds one step, which is short: drivers do not wait for runtimes.
-const roundTimeout = 30 * time.Second
-
-// round makes one step, stores what it observed, and returns the pause until the next one.
-func (w *worker) round(ctx context.Context) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
-	defer cancel()
-	d, err := readHeld(ctx, w.s.store.Read(), w.key, w.s.store.HubID)
-	if err != nil {
-		return 0, err
-	}
-
-	w.ref = w.s.ref(d.Key, d.UID)
-
-	w.edition.Store(d.Edition)
-	w.called = false
-	v, pause, err := w.step(ctx, d)
-	if errors.Is(err, errChanged) { // by a user
-		return 0, nil
-	}
-
-	if err != nil {
-		return 0, err
-	}
-
-	if reflect.DeepEqual(v, d.view) {
-		w.observeState(ctx, d, v)
-		return pause, nil
-	}
-
-	if v.State != d.State {
-		w.quick = 0
-	}
-
-	next := d
-	next.view = v
-	err = w.own(ctx, func(tx *sql.Tx) error {
-		if err := saveHeld(ctx, tx, next); err != nil {
-			return err
-		}
-
-		return setReady(ctx, tx, d, v.Serving)
-	})
-	if err != nil && !errors.Is(err, errChanged) {
-		return 0, err
-	}
-
-	w.s.endpoints.forget(d.agentRef())
-	if err != nil {
-		return 0, nil //nolint:nilerr // the next round reads the change
-	}
-
-	w.observeState(ctx, d, v)
-	return pause, nil
-}
-
-// Pauses between steps.
+// Pauses between steps while the state changes: the first one doubles.
 const (
-	firstPause = 10 * time.Millisecond // while the state changes; it doubles
+	firstPause = 10 * time.Millisecond
 	longPause  = 500 * time.Millisecond
-	idlePause  = 10 * time.Second
 )
 
 // soon returns the pause of a deployment whose state changes.
@@ -229,7 +178,7 @@ const restoredMessage = "The platform knows a later state of this deployment tha
 // was restored from a backup. The next round applies the request of the database as a revision
 // after that one.
 func (w *worker) restore(ctx context.Context, d deployment, known int64) error {
-	w.condition(&d.view, conditionRestored, true, restoredMessage)
+	d.condition(w.s.store.Now(), conditionRestored, true, restoredMessage)
 	d.Rollout, d.Serving = nil, 0
 	err := w.own(ctx, func(tx *sql.Tx) error {
 		d := d

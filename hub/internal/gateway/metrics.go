@@ -11,7 +11,7 @@ import (
 )
 
 func newMetrics(p metric.MeterProvider) (metric.Int64Counter, error) {
-	m := meter.New(p, "REMOVE")
+	m := meter.New(p, "github.com/seed93082962/agenthost/hub/internal/gateway")
 	failures := m.CounterOf("agenthost.hub.proxy.errors", "Requests to runtimes that failed below /runtime and for details and files, by kind: "+
 		"unreachable, slow or invalid.", "kind", "unreachable", "slow", "invalid")
 	return failures, m.Err()
