@@ -23,7 +23,7 @@ import (
 
 // farm is a machine with hubs on one database.
 type farm struct {
-	t        *testing.T
+	t        testing.TB
 	path     string // of the executable
 	database string
 	env      []string

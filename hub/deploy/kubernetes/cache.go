@@ -22,12 +22,12 @@ import (
 // cache has the objects of the deployments in the namespace. Watches update it: to observe a
 // deployment needs no call.
 type cache struct {
-	kinds map[schema.GroupVersionResource]*kind
-	owner string // of the deployments, or "" for all
+	mirrors map[schema.GroupVersionResource]*mirror
+	owner   string // of the deployments, or "" for all
 }
 
-// kind has the objects of one kind.
-type kind struct {
+// mirror has the objects of one kind, as the API server has them.
+type mirror struct {
 	informers.SharedIndexInformer
 
 	failed atomic.Pointer[error] // of the last call; nil if it succeeded
@@ -41,14 +41,14 @@ const (
 )
 
 func (c *cache) init(d *Driver) {
-	c.kinds = map[schema.GroupVersionResource]*kind{}
+	c.mirrors = map[schema.GroupVersionResource]*mirror{}
 	for _, of := range []schema.GroupVersionResource{deployments, pods, services, policies, secrets, volumeClaims, events} {
-		c.kinds[of] = d.newKind(of)
+		c.mirrors[of] = d.newMirror(of)
 	}
 }
 
-func (d *Driver) newKind(of schema.GroupVersionResource) *kind {
-	k := &kind{}
+func (d *Driver) newMirror(of schema.GroupVersionResource) *mirror {
+	m := &mirror{}
 	full := d.objects.Resource(of).Namespace(d.cfg.Namespace)
 	part := d.metadata.Resource(of).Namespace(d.cfg.Namespace)
 	onlyMetadata := of == secrets || of == volumeClaims
@@ -77,7 +77,7 @@ func (d *Driver) newKind(of schema.GroupVersionResource) *kind {
 				list, err = full.List(ctx, ours(o))
 			}
 
-			return list, k.note(err)
+			return list, m.note(err)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (w watch.Interface, err error) {
 			if onlyMetadata {
@@ -90,10 +90,10 @@ func (d *Driver) newKind(of schema.GroupVersionResource) *kind {
 				return w, err
 			}
 
-			return w, k.note(err)
+			return w, m.note(err)
 		},
 	}
-	k.SharedIndexInformer = informers.NewSharedIndexInformer(source, example, 0, informers.Indexers{
+	m.SharedIndexInformer = informers.NewSharedIndexInformer(source, example, 0, informers.Indexers{
 		byKey: func(o any) ([]string, error) {
 			if e, ok := o.(*event); ok {
 				return []string{e.About.UID}, nil
@@ -103,22 +103,22 @@ func (d *Driver) newKind(of schema.GroupVersionResource) *kind {
 		},
 		byName: func(o any) ([]string, error) { return []string{o.(metav1.Object).GetAnnotations()[noteKey]}, nil },
 	})
-	_ = k.SetWatchErrorHandlerWithContext(func(context.Context, *informers.Reflector, error) {}) // note has recorded it
-	_ = k.SetTransform(func(o any) (any, error) { return convert(of, o) })                       // both fail only after a start
-	return k
+	_ = m.SetWatchErrorHandlerWithContext(func(context.Context, *informers.Reflector, error) {}) // note has recorded it
+	_ = m.SetTransform(func(o any) (any, error) { return convert(of, o) })                       // both fail only after a start
+	return m
 }
 
 // Own limits the watches to the deployments of an owner. It must be called before other methods.
 func (d *Driver) Own(owner string) { d.cache.owner = owner }
 
 // note records whether the API server responds.
-func (k *kind) note(err error) error {
+func (m *mirror) note(err error) error {
 	if err == nil {
-		k.failed.Store(nil)
+		m.failed.Store(nil)
 		return nil
 	}
 
-	k.failed.Store(&err)
+	m.failed.Store(&err)
 	return err
 }
 
@@ -155,13 +155,13 @@ func convert(of schema.GroupVersionResource, o any) (any, error) {
 // current returns when the cache has all objects, or fails if the API server does not respond.
 func (d *Driver) current(ctx context.Context) error {
 	d.start.Do(func() {
-		for _, k := range d.cache.kinds {
-			d.watches.Go(func() { k.RunWithContext(d.ctx) })
+		for _, m := range d.cache.mirrors {
+			d.watches.Go(func() { m.RunWithContext(d.ctx) })
 		}
 	})
-	for _, k := range d.cache.kinds {
-		for !k.HasSynced() {
-			if failed := k.failed.Load(); failed != nil {
+	for _, m := range d.cache.mirrors {
+		for !m.HasSynced() {
+			if failed := m.failed.Load(); failed != nil {
 				return fault(ctx, "watch objects", *failed)
 			}
 
@@ -174,7 +174,7 @@ func (d *Driver) current(ctx context.Context) error {
 			}
 		}
 
-		if failed := k.failed.Load(); failed != nil {
+		if failed := m.failed.Load(); failed != nil {
 			return fault(ctx, "watch objects", *failed)
 		}
 	}
@@ -206,7 +206,7 @@ func (d *Driver) cached(ref deploy.Ref) deployment {
 // refs returns the deployments of an owner with a key, of which one is not deleted.
 func (d *Driver) refs(owner, key string) []deploy.Ref {
 	var all []deploy.Ref
-	found, _ := d.cache.kinds[deployments].GetIndexer().ByIndex(byName, key) // the index exists
+	found, _ := d.cache.mirrors[deployments].GetIndexer().ByIndex(byName, key) // the index exists
 	for _, o := range found {
 		if ref := o.(*workload).ref(); ref.Owner == owner && !slices.Contains(all, ref) {
 			all = append(all, ref)
@@ -218,7 +218,7 @@ func (d *Driver) refs(owner, key string) []deploy.Ref {
 
 // of returns the cached objects of a kind with a key.
 func of[T any](d *Driver, kind schema.GroupVersionResource, index string) (all []*T) {
-	found, _ := d.cache.kinds[kind].GetIndexer().ByIndex(byKey, index) // the index exists
+	found, _ := d.cache.mirrors[kind].GetIndexer().ByIndex(byKey, index) // the index exists
 	for _, o := range found {
 		all = append(all, o.(*T))
 	}
@@ -236,7 +236,7 @@ func (d *Driver) List(ctx context.Context, owner string) ([]deploy.Ref, error) {
 
 	seen := map[deploy.Ref]bool{}
 	for _, kind := range []schema.GroupVersionResource{deployments, volumeClaims} {
-		for _, o := range d.cache.kinds[kind].GetStore().List() {
+		for _, o := range d.cache.mirrors[kind].GetStore().List() {
 			o := o.(interface{ base() *object }).base()
 			ref := o.ref()
 			if ref.Owner == owner && checkRef(ref) == nil && (o.named(ref) || o.Name == commonName(ref)) {
