@@ -218,7 +218,7 @@ func TestRolloutSurvivesTheHub(t *testing.T) {
 		failed := func() bool {
 			for _, c := range f.do(p, http.MethodGet, "", http.StatusOK)["conditions"].([]any) {
 				if c := c.(map[string]any); c["type"] == "Progressing" && c["status"] == false {
-					require.Contains(t, c["message"], "agent helper is unavailable")
+					require.Contains(t, c["message"], "agent is unavailable: allowedTools[0]")
 					return true
 				}
 			}
