@@ -215,14 +215,14 @@ func (rt *Runtime) hostOne(ctx context.Context, def *agent.Agent, parts *loaded)
 		return nil, err
 	}
 
-	h := &hosted{id: def.ID, detail: def.Detail(wire.StatusReady, summaries(skills))}
+	h := &hosted{id: def.ID, detail: def.Detail("ready", summaries(skills))}
 	h.detail.Sandbox = wire.SandboxStatus{Mode: def.Sandbox.In("").Mode, Reason: "the agent is unavailable"}
 	if h.fault = parts.skillsError; h.fault == nil {
 		h.engine, h.fault = rt.resolve(h, def, skills, parts)
 	}
 
 	if h.fault != nil {
-		h.engine, h.detail.Status, h.servers = nil, wire.StatusUnavailable, nil
+		h.engine, h.detail.Status, h.servers = nil, "unavailable", nil
 		rt.cfg.Logger.Error("agent is unavailable", "agent", def.ID, "err", h.fault)
 	}
 

@@ -11,7 +11,6 @@ import (
 	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
-	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // Where the kernel creates no namespaces, a command shares the network of the system, but has no
@@ -33,7 +32,7 @@ func TestSandboxWithoutNamespaces(t *testing.T) {
 	require.Len(t, c.Unavailable(), 3)
 	require.ErrorContains(t, c.Unavailable()["required-none"], "sandbox.mode is required, and this system cannot enforce the sandbox: namespaces cannot be created: ")
 	detail := c.detail(t, "helper")
-	require.Equal(t, wire.StatusReady, detail.Status)
+	require.Equal(t, "ready", detail.Status)
 	require.Equal(t, []any{runvalue.SandboxPartial, true, true}, []any{detail.Sandbox.Mode, detail.Sandbox.Files, detail.Sandbox.Network})
 	require.Contains(t, detail.Sandbox.Reason, "namespaces cannot be created: ")
 	require.Equal(t, runvalue.SandboxPartial, c.detail(t, "required").Sandbox.Mode)

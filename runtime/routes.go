@@ -122,10 +122,10 @@ func (rt *Runtime) health(w http.ResponseWriter, _ *http.Request, _ httprouter.P
 
 func (rt *Runtime) ready(w http.ResponseWriter, _ *http.Request, _ httprouter.Params) error {
 	if rt.runs.Draining() {
-		return httpapi.WriteJSON(w, http.StatusServiceUnavailable, wire.Readiness{Status: "draining"})
+		return httpapi.WriteJSON(w, http.StatusServiceUnavailable, readiness{Status: "draining"})
 	}
 
-	return httpapi.WriteJSON(w, http.StatusOK, wire.Readiness{Status: "ready"})
+	return httpapi.WriteJSON(w, http.StatusOK, readiness{Status: "ready"})
 }
 
 func (rt *Runtime) listAgents(w http.ResponseWriter, _ *http.Request, _ httprouter.Params) error {
@@ -144,4 +144,9 @@ func (rt *Runtime) showAgent(w http.ResponseWriter, _ *http.Request, ps httprout
 	}
 
 	return httpapi.WriteJSON(w, http.StatusOK, a.currentDetail())
+}
+
+// readiness is the body of GET /health/ready.
+type readiness struct {
+	Status string `json:"status"` // ready, or draining with status 503
 }

@@ -124,7 +124,7 @@ func TestAgentsThatCannotBeResolved(t *testing.T) {
 				c.Agents, c.LoadTool = append(c.Agents, lost), row.load
 			})
 			d := b.detail(t, "lost")
-			require.Equal(t, wire.StatusUnavailable, d.Status)
+			require.Equal(t, "unavailable", d.Status)
 			require.Equal(t, 7, d.MaxTurns)
 			require.Equal(t, map[string]string{"handbook": "The handbook"}, d.Datasets, "the detail is complete")
 			require.ErrorContains(t, b.Unavailable()["lost"], row.why)

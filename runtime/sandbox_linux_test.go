@@ -271,7 +271,7 @@ func TestSandboxThatCannotBeEnforced(t *testing.T) {
 	})
 	require.Len(t, c.Unavailable(), 1)
 	require.ErrorContains(t, c.Unavailable()["required"], "sandbox.mode is required, and this system cannot enforce the sandbox: namespaces cannot be created: ")
-	for id, want := range map[string]wire.Status{"helper": wire.StatusReady, "required": wire.StatusUnavailable, "off": wire.StatusReady} {
+	for id, want := range map[string]string{"helper": "ready", "required": "unavailable", "off": "ready"} {
 		detail := c.detail(t, id)
 		require.Equal(t, want, detail.Status, id)
 		require.False(t, detail.Sandbox.Files, id)

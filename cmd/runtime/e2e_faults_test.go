@@ -188,7 +188,7 @@ func TestInvalidSkills(t *testing.T) {
 	list, err := s.api().Agents(t.Context())
 	require.NoError(t, err)
 	for _, a := range list {
-		require.Equal(t, wire.StatusReady, a.Status)
+		require.Equal(t, "ready", a.Status)
 	}
 }
 

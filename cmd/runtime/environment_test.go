@@ -139,7 +139,7 @@ agents:
 	in := serving(t, nil, "--config", config, "--cwd", t.TempDir())
 	detail, err := clientOf(t, in.URL, "").Agent(t.Context(), "a")
 	require.NoError(t, err)
-	require.Equal(t, wire.StatusReady, detail.Status)
+	require.Equal(t, "ready", detail.Status)
 	require.Len(t, detail.AvailableSkills, 1)
 	require.Equal(t, filepath.Join(dir, "more", "rhyme", "SKILL.md"), detail.AvailableSkills[0].Location)
 }

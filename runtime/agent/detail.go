@@ -13,7 +13,7 @@ import (
 
 // Summary returns the agent's entry in the list of agents. toolCount is the number of its tools
 // without those of MCP servers.
-func (a *Agent) Summary(status wire.Status, toolCount int) wire.AgentSummary {
+func (a *Agent) Summary(status string, toolCount int) wire.AgentSummary {
 	return wire.AgentSummary{
 		ID:          a.ID,
 		Name:        cmp.Or(a.Name, a.ID),
@@ -27,7 +27,7 @@ func (a *Agent) Summary(status wire.Status, toolCount int) wire.AgentSummary {
 // Detail returns the public part of the agent. Values of env and headers are ***. Subagents have
 // only their descriptions. Defaults are set only for name and maxTurns. The result shares no memory
 // with the agent or skills.
-func (a *Agent) Detail(status wire.Status, skills []wire.SkillSummary) wire.AgentDetail {
+func (a *Agent) Detail(status string, skills []wire.SkillSummary) wire.AgentDetail {
 	return wire.AgentDetail{
 		ID:                 a.ID,
 		Name:               cmp.Or(a.Name, a.ID),

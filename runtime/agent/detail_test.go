@@ -29,13 +29,13 @@ func TestDetail(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		agent  agent.Agent
-		status wire.Status
+		status string
 		skills []wire.SkillSummary
 	}{
-		{"absent", demo(), wire.StatusReady, nil},
-		{"present", full, wire.StatusReady, skills},
-		{"empty", empty, wire.StatusReady, []wire.SkillSummary{}},
-		{"servers", servers, wire.StatusUnavailable, nil},
+		{"absent", demo(), "ready", nil},
+		{"present", full, "ready", skills},
+		{"empty", empty, "ready", []wire.SkillSummary{}},
+		{"servers", servers, "unavailable", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			want, err := os.ReadFile("testdata/detail-" + tc.name + ".json")
@@ -53,7 +53,7 @@ func TestDetail(t *testing.T) {
 func TestDetailSharesNothing(t *testing.T) {
 	a := fullFile().Agents[0]
 	skills := []wire.SkillSummary{{Name: "pdf"}}
-	d := a.Detail(wire.StatusReady, skills)
+	d := a.Detail("ready", skills)
 	d.AllowedTools[0], d.SettingSources[0], d.ExtraUserSkillDirs[0], d.AvailableSkills[0].Name = "x", "x", "x", "x"
 	d.MCPServers["files"].Args[0] = "x"
 	d.MCPServers["files"].Env["TOKEN"] = "x"
@@ -68,7 +68,7 @@ func TestSummary(t *testing.T) {
 	full, plain := fullFile().Agents[0], demo()
 	require.Equal(t, wire.AgentSummary{ID: "coder", Name: "Coder 😀", Model: "claude-sonnet-4-5", Status: "ready",
 		ToolCount: 7, Description: "Writes code"},
-		full.Summary(wire.StatusReady, 7))
+		full.Summary("ready", 7))
 	require.Equal(t, wire.AgentSummary{ID: "a", Name: "a", Model: "m", Status: "unavailable"},
-		plain.Summary(wire.StatusUnavailable, 0))
+		plain.Summary("unavailable", 0))
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"github.com/seed93082962/agenthost/runtime/agent"
-	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 func ExampleParse() {
@@ -82,7 +81,7 @@ func ExampleAgent_Detail() {
 			Transport: "stdio", Command: "mcp-files", Env: map[string]agent.Secret{"TOKEN": "t-123"},
 		}},
 	}
-	body, _ := json.Marshal(a.Detail(wire.StatusReady, nil))
+	body, _ := json.Marshal(a.Detail("ready", nil))
 	fmt.Println(string(body))
 	// Output: {"id":"helper","name":"helper","model":"m","status":"ready","maxTurns":10,"hasSystemPrompt":false,"mcpServers":{"files":{"transport":"stdio","command":"mcp-files","env":{"TOKEN":"***"}}}}
 }

@@ -179,13 +179,13 @@ func TestHealthAndAgents(t *testing.T) {
 	require.NoError(t, err)
 	require.NotZero(t, agents[0].ToolCount)
 	require.Equal(t, []wire.AgentSummary{
-		{ID: "helper", Name: "Helper", Model: "m", Status: wire.StatusReady, ToolCount: agents[0].ToolCount},
-		{ID: "keyless", Name: "keyless", Model: "m", Status: wire.StatusUnavailable},
+		{ID: "helper", Name: "Helper", Model: "m", Status: "ready", ToolCount: agents[0].ToolCount},
+		{ID: "keyless", Name: "keyless", Model: "m", Status: "unavailable"},
 	}, agents)
 
 	detail, err := c.Agent(t.Context(), "keyless")
 	require.NoError(t, err)
-	require.Equal(t, wire.AgentDetail{ID: "keyless", Name: "keyless", Model: "m", Status: wire.StatusUnavailable,
+	require.Equal(t, wire.AgentDetail{ID: "keyless", Name: "keyless", Model: "m", Status: "unavailable",
 		MaxTurns: 10, Sandbox: wire.SandboxStatus{Mode: "auto", Reason: "the agent is unavailable"}}, detail)
 	_, err = c.Agent(t.Context(), "nobody")
 	require.EqualError(t, err, "runtime responded with 404: Agent not found")

@@ -106,7 +106,6 @@ const (
 	StopEndTurn   = "end_turn"
 	StopToolUse   = "tool_use"
 	StopMaxTokens = "max_tokens"
-	StopSequence  = "stop_sequence"
 	StopRefusal   = "refusal"
 	StopContext   = "model_context_window_exceeded" // a truncated response, as with StopMaxTokens
 )

@@ -1,19 +1,11 @@
 package wire
 
-// Status reports whether an agent can be called.
-type Status string
-
-const (
-	StatusReady       Status = "ready"
-	StatusUnavailable Status = "unavailable"
-)
-
 // AgentSummary is one element of GET /v1/agents.
 type AgentSummary struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
 	Model       string `json:"model"`
-	Status      Status `json:"status"`
+	Status      string `json:"status"`    // ready or unavailable
 	ToolCount   int    `json:"toolCount"` // without tools of MCP servers
 	Description string `json:"description,omitempty"`
 }
@@ -24,7 +16,7 @@ type AgentDetail struct {
 	ID              string `json:"id"`
 	Name            string `json:"name"`
 	Model           string `json:"model"`
-	Status          Status `json:"status"`
+	Status          string `json:"status"` // ready or unavailable
 	MaxTurns        int    `json:"maxTurns"`
 	HasSystemPrompt bool   `json:"hasSystemPrompt"`
 

@@ -87,11 +87,6 @@ type Health struct {
 	Version  string `json:"version"`
 }
 
-// Readiness is the body of GET /health/ready.
-type Readiness struct {
-	Status string `json:"status"` // ready, or draining with status 503
-}
-
 // ErrorBody is the body of an error response. Failed runs have a [RunResponse] instead.
 type ErrorBody struct {
 	Error     string `json:"error"`

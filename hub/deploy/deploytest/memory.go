@@ -59,7 +59,7 @@ func Ready(req deploy.Request) (http.Handler, error) {
 			return
 		}
 
-		respond(w, http.StatusOK, []wire.AgentSummary{{ID: req.AgentID, Name: req.AgentID, Model: req.Config.Model, Status: wire.StatusReady}})
+		respond(w, http.StatusOK, []wire.AgentSummary{{ID: req.AgentID, Name: req.AgentID, Model: req.Config.Model, Status: "ready"}})
 	})
 	mux.HandleFunc("POST /v1/agents/{id}/runs", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // otherwise, the context does not end with the connection

@@ -10,7 +10,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/client"
-	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 type subject struct {
@@ -84,7 +83,7 @@ func (s *subject) ready(r deploy.Runtime) {
 	require.NoError(s.t, err)
 	require.Eventually(s.t, func() bool {
 		agents, err := c.Agents(s.t.Context())
-		return err == nil && len(agents) == 1 && agents[0].ID == "helper" && agents[0].Status == wire.StatusReady
+		return err == nil && len(agents) == 1 && agents[0].ID == "helper" && agents[0].Status == "ready"
 	}, patience, 20*time.Millisecond)
 }
 

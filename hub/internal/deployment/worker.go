@@ -13,7 +13,6 @@ import (
 
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/client"
-	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // worker brings one deployment to its desired state while this hub controls it.
@@ -239,7 +238,7 @@ func (w *worker) probe(ctx context.Context, d deployment, url string, key agent.
 	for _, a := range agents {
 		switch {
 		case a.ID != d.AgentName:
-		case a.Status != wire.StatusReady:
+		case a.Status != "ready":
 			return errors.New("the agent is unavailable: the log of the runtime has the reason")
 		default:
 			return nil

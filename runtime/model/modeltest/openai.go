@@ -115,7 +115,7 @@ func (e *openaiEncoder) fail(errorType string) []byte {
 
 func (e *openaiEncoder) stop(reason string, u model.Usage) []byte {
 	switch reason {
-	case model.StopEndTurn, model.StopSequence:
+	case model.StopEndTurn, "stop_sequence":
 		reason = "stop"
 	case model.StopToolUse:
 		reason = "tool_calls"

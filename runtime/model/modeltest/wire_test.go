@@ -54,7 +54,7 @@ func TestWire(t *testing.T) {
 func TestStopReasons(t *testing.T) {
 	for _, c := range []struct{ reason, openai string }{
 		{model.StopEndTurn, "stop"},
-		{model.StopSequence, "stop"},
+		{"stop_sequence", "stop"},
 		{model.StopToolUse, "tool_calls"},
 		{model.StopMaxTokens, "length"},
 		{model.StopRefusal, "content_filter"},
