@@ -190,6 +190,8 @@ func (x *execution) result(outcome *engine.Outcome, err error, state wire.State,
 		res.subtype, res.errorType, res.message = runvalue.ResultMaxTurns, runvalue.ErrorTypeMaxTurns, engine.ErrMaxTurns.Error()
 	case errors.Is(err, engine.ErrRunTimeout):
 		res.subtype, res.errorType, res.message = runvalue.ResultExecution, runvalue.ErrorTypeTimeout, engine.ErrRunTimeout.Error()
+	case errors.Is(err, engine.ErrRepeated):
+		res.subtype, res.errorType, res.message = runvalue.ResultExecution, runvalue.ErrorTypeExecution, engine.ErrRepeated.Error()
 	case errors.Is(err, syscall.ENOSPC):
 		res.subtype, res.errorType, res.message = runvalue.ResultExecution, runvalue.ErrorTypeExecution, "the disk of the runtime is full"
 	default:

@@ -146,7 +146,9 @@ func TestTranscriptWithManyValues(t *testing.T) {
 		return modeltest.Stream(parts...)
 	}
 	up := modeltest.Start(t, modeltest.Anthropic,
-		many(1, list(50_000)), many(1, list(50_000)), many(1, list(50_000)), many(1, list(50_000)), many(1, list(50_000)), many(1, list(50_000)),
+		many(1, list(50_000)), many(1, list(50_000)), many(1, list(50_000)),
+		many(1, strings.Replace(list(50_000), "1", "2", 1)), // a refused call that is repeated would end the run
+		many(1, list(50_000)), many(1, list(50_000)),
 		many(1, list(100_000)), many(5, list(50_000)), many(1, `{"a":`+strings.Repeat("[", 2000)+strings.Repeat("]", 2000)+`}`),
 		many(1, `{"a":"`+strings.Repeat("x", 300<<10)+`"}`), modeltest.Stream(modeltest.Text("Done.")))
 	b := serve(t, up, func(c *runtime.Config) { c.Agents[0].MaxTurns = 20 })

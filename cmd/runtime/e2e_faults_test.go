@@ -118,7 +118,7 @@ func TestImpossibleCallsGetErrorResults(t *testing.T) {
 		{"unknown", "Nothing", `{}`, `There is no tool "Nothing". The tools are: Bash, `},
 		{"missing", "Read", `{}`, `The input does not match the schema of Read: `},
 		{"extra", "Bash", `{"command":"true","sudo":true}`, `The input does not match the schema of Bash: `},
-		{"wrong", "Glob", `{"pattern":7}`, `The input does not match the schema of Glob: `},
+		{"wrong", "Glob", `{"pattern":[7]}`, `The input does not match the schema of Glob: `},
 		{"array", "Bash", `["ls"]`, `The input is not a JSON object`},
 		{"cut", "Bash", `{"command":"ec`, `The input is not a JSON object`},
 		{"outside", "Read", `{"file_path":"../../etc/passwd"}`, ``},

@@ -42,6 +42,25 @@
 // A [Budget] bounds the schemas of one source, such as the tools of a server, to 100,000 subschemas
 // together. The subschemas of rejected schemas count too.
 //
+// # Other types
+//
+// Models send numbers, truth values and lists as texts. [Schema.Coerce] replaces a value where the
+// schema does not permit its type, at every level, if there is one reading:
+//
+//   - A text that is JSON of a permitted type is that value: "2", "true", "[1]". "True" and "False"
+//     are truth values too.
+//   - A number without an exponent, or a truth value, is its text where nothing but a text, or null,
+//     is permitted. A number with a zero fraction is an integer where only that is permitted.
+//   - A null is the absence of a property that is not required.
+//
+// A text stays a text where a string is permitted, by any member of a union. A member that an
+// object does not match, because of a constant or a missing property, does not count. Each value is
+// replaced once: a text in a text stays one. There is no reading of an object as a text or of one
+// value as a list. A result that is not valid is dropped, and the error of the input names what to
+// send instead.
+//
+// # Bounds of a validation
+//
 // Validate returns when its context ends. The validator cannot be interrupted: its goroutine ends
 // by itself within the budget. A panic of the validator is an error of Validate.
 package toolschema

@@ -109,7 +109,7 @@ func (s *Schema) validate(input json.RawMessage) (err error) {
 			err = fmt.Errorf("the validator failed with an internal error: %v", p)
 		}
 	}()
-	limit := jsonlimit.Limit{Values: maxInputSteps / max(s.cost.steps, 1)}
+	limit := s.limit()
 	if limit.Check(input) != nil {
 		return ErrTooLarge
 	}
@@ -134,14 +134,20 @@ func (s *Schema) validate(input json.RawMessage) (err error) {
 
 	if err := validator.Validate(object); err != nil {
 		text := strings.TrimPrefix(err.Error(), "validating root: ")
-		if plain := strings.ReplaceAll(text, "<invalid reflect.Value>", "null"); plain != text {
-			text = plain + " (leave out a property that has no value)"
+		text = strings.ReplaceAll(text, "<invalid reflect.Value>", "null")
+		if remedy := s.remedy(input); remedy != "" {
+			text += ": " + remedy
 		}
 
 		return errors.New(text)
 	}
 
 	return nil
+}
+
+// limit returns the limit of the values of an input.
+func (s *Schema) limit() jsonlimit.Limit {
+	return jsonlimit.Limit{Values: maxInputSteps / max(s.cost.steps, 1)}
 }
 
 // measure returns the number of values and keys in a JSON value, and the depth of its nesting.

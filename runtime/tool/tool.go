@@ -1,5 +1,15 @@
 // Package tool defines tools: a name, a description and a JSON Schema for the model, and a function
 // that executes calls and returns text.
+//
+// The runtime validates the input of a call with the schema. A value of another type is replaced
+// before that if the schema leaves one reading: "2" where only an integer is permitted is 2,
+// "[1]" where only a list is permitted is that list, and null for a property that is not required
+// is its absence. A text stays a text where a string is permitted. Permissions, events, sessions
+// and the tool receive the same input. The model receives an error for any other input, with what
+// to send instead.
+//
+// The result of a call that was refused in three turns in a row, because it is invalid or not
+// permitted, contains an instruction not to repeat it. After six turns the run fails.
 package tool
 
 import (

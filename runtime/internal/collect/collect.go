@@ -197,12 +197,17 @@ func (c *Collector) Response() Response {
 	return a
 }
 
-// object returns raw as a compact JSON object. Empty input becomes an empty object, because
-// upstreams send no input for a call without arguments. A member that occurs twice is an error: the
+// object returns raw as a compact JSON object. Empty input and null become an empty object, because
+// upstreams send no input for a call without arguments. Some send the object as a JSON string. A member that occurs twice is an error: the
 // permissions and the tool could take different ones.
 func object(raw []byte) (json.RawMessage, bool) {
 	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 {
+	var text string
+	if len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &text) == nil {
+		raw = bytes.TrimSpace([]byte(text))
+	}
+
+	if len(raw) == 0 || string(raw) == "null" {
 		return json.RawMessage("{}"), true
 	}
 

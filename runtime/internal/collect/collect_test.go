@@ -183,3 +183,20 @@ func TestATokenAllocatesNothing(t *testing.T) {
 	token := part(model.KindText, 0, "token")
 	require.Zero(t, testing.AllocsPerRun(100, func() { _ = c.Add(&token) }))
 }
+
+// Some upstreams send the arguments as a JSON string, or null for none.
+func TestInputsOfOtherTypes(t *testing.T) {
+	for input, want := range map[string]string{
+		`"{\"n\": 1}"`: `{"n":1}`, `null`: `{}`, `""`: `{}`, `" null "`: `{}`,
+	} {
+		got, err := new(collect.Collector).Collect(yielding(nil, call(0, "c1"), part(model.KindToolInput, 0, input), stop(model.StopToolUse)))
+		require.NoError(t, err)
+		require.Equal(t, want, string(got.Message.Content[0].Input))
+		require.Empty(t, got.Message.Content[0].BadInput)
+	}
+	for _, input := range []string{`"[1]"`, `"\"{}\""`, `"{\"n\":1,\"n\":2}"`, `"{}`, `1`} {
+		got, err := new(collect.Collector).Collect(yielding(nil, call(0, "c1"), part(model.KindToolInput, 0, input), stop(model.StopToolUse)))
+		require.NoError(t, err)
+		require.Equal(t, input, got.Message.Content[0].BadInput)
+	}
+}

@@ -93,7 +93,7 @@ func TestInputIsValidated(t *testing.T) {
 	}{
 		"fits":               {schema, `{"text":"a","times":2}`, ""},
 		"a field is missing": {schema, `{}`, `missing properties: [\"text\"]`},
-		"another type":       {schema, `{"text":1}`, "/properties/text"},
+		"another type":       {schema, `{"text":[1]}`, "/properties/text"},
 		"too small":          {schema, `{"text":"a","times":0}`, "minimum"},
 		"an unknown field":   {schema, `{"text":"a","more":1}`, "more"},
 		"no schema":          {nil, `{"anything":[1]}`, ""},

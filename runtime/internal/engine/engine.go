@@ -35,6 +35,8 @@ var (
 	ErrMaxTurns = errors.New("the maximum number of turns is reached")
 	// ErrRunTimeout is returned if the run takes longer than its limit.
 	ErrRunTimeout = errors.New("the run took too long")
+	// ErrRepeated is returned if the model repeats a call that is refused.
+	ErrRepeated = fmt.Errorf("the model sent the same refused tool call in %d turns in a row", endAfter)
 )
 
 // Config describes an agent.

@@ -86,6 +86,7 @@ type runState struct {
 	calls      calls
 	memory     memory
 	results    resultMemory
+	refused    refusals
 	spent      *spending // of the run that called this one too
 
 	// firstAppend receives the result of storing the message of this run; nil after that.
@@ -97,8 +98,8 @@ type runState struct {
 // Run executes one run and emits its events in the order in which they happen. To stop the run,
 // cancel ctx. Run then returns the cause of ctx.
 //
-// Other errors are a [*model.Error], [ErrMaxTurns], [ErrRunTimeout], an error of the session, or
-// the value of a panic. The outcome is valid in all cases. When Run returns, all goroutines of the
+// Other errors are a [*model.Error], [ErrMaxTurns], [ErrRunTimeout], [ErrRepeated], an error of the
+// session, or the value of a panic. The outcome is valid in all cases. When Run returns, all goroutines of the
 // run have ended.
 func (e *Engine) Run(ctx context.Context, in Input, out Output) (*Outcome, error) {
 	r := e.newRun(in, out)
@@ -193,6 +194,7 @@ var incomplete = []string{model.StopMaxTokens, model.StopContext, model.StopRefu
 // handleResponse stores and emits a complete response and runs the tool calls in it. It reports
 // whether the run is done.
 func (r *runState) handleResponse(ctx context.Context, response *collect.Response) (bool, error) {
+	r.coerceInputs(ctx, response.Message.Content)
 	if response.Message.HasOutput() {
 		response.Message.Origin = r.engine.cfg.Origin
 		r.fill.count(response.Usage, len(r.transcript.messages)+1)
@@ -215,6 +217,10 @@ func (r *runState) handleResponse(ctx context.Context, response *collect.Respons
 	}
 
 	results, err := r.runTools(ctx, calls)
+	if repeated := r.refused.endTurn(); err == nil {
+		err = repeated
+	}
+
 	// The results are stored even if the run ends here, although ctx is cancelled then.
 	if appendErr := r.appendMessage(context.WithoutCancel(ctx), results); err == nil {
 		err = appendErr

@@ -96,7 +96,7 @@ func TestSchemasForTheAPI(t *testing.T) {
 		for _, source := range []string{"agent", "server"} {
 			t.Run(string(protocol)+" of the "+source, func(t *testing.T) {
 				m, _ := upstream(t, protocol,
-					modeltest.Stream(modeltest.ToolCall("t1", "List", `{"_filter":`, `"a < 1","ids":[1]}`), modeltest.ToolCall("t2", "List", `{"_filter":1}`)),
+					modeltest.Stream(modeltest.ToolCall("t1", "List", `{"_filter":`, `"a < 1","ids":[1]}`), modeltest.ToolCall("t2", "List", `{"_filter":[1]}`)),
 					modeltest.Stream(modeltest.Text("Done.")))
 				tools := []tool.Tool{tool.New(tool.Spec{Name: "List", InputSchema: json.RawMessage(schema), ReadOnly: true},
 					func(_ context.Context, c tool.Call) (tool.Result, error) {

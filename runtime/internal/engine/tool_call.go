@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"math"
 	"runtime/debug"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
@@ -39,6 +37,7 @@ type result struct {
 	truncated bool
 	images    []model.Image
 	duration  time.Duration
+	refused   bool  // the call was not run: it is invalid, or was denied
 	denied    error // the reason, if the call was denied
 
 	denials []wire.PermissionDenial // of the subagent that was called
@@ -118,6 +117,10 @@ func (r *runState) runParallel(ctx context.Context, calls []model.Block, store f
 
 			continue
 		case !stopped:
+			if u.refused {
+				u.output += r.refused.add(&calls[u.index])
+			}
+
 			store(u.index, u.result)
 			r.emitResult(&calls[u.index], u.result)
 		case !u.isError:
@@ -238,7 +241,7 @@ func (r *runState) checkCall(ctx context.Context, block *model.Block, call *tool
 			known = "The tools are: " + strings.Join(r.tools.names, ", ") + "."
 		}
 
-		return nil, result{output: fmt.Sprintf("There is no tool %q. %s", block.Name, known), isError: true}
+		return nil, refusal(fmt.Sprintf("There is no tool %q. %s", block.Name, known))
 	}
 
 	if block.BadInput != "" {
@@ -247,7 +250,7 @@ func (r *runState) checkCall(ctx context.Context, block *model.Block, call *tool
 			err = jsonlimit.ErrExceeded
 		}
 
-		return nil, result{output: fmt.Sprintf("The input is not a JSON object: %v.", err), isError: true}
+		return nil, refusal(fmt.Sprintf("The input is not a JSON object: %v.", err))
 	}
 
 	limit := r.engine.cfg.ToolTimeout
@@ -261,11 +264,13 @@ func (r *runState) checkCall(ctx context.Context, block *model.Block, call *tool
 	case errors.Is(err, errToolTimeout):
 		return nil, r.timeoutResult(result{}, limit)
 	case errors.Is(err, permission.ErrLongPath):
-		return nil, result{output: err.Error(), isError: true}
+		return nil, refusal(err.Error())
 	}
 
 	if err != nil && !r.approved(ctx, block.Name, *call, err) {
-		return nil, result{output: fmt.Sprintf("Permission to use %s was denied: %v.", block.Name, err), isError: true, denied: err}
+		denial := refusal(fmt.Sprintf("Permission to use %s was denied: %v.", block.Name, err))
+		denial.denied = err
+		return nil, denial
 	}
 
 	return e, result{}
@@ -313,7 +318,7 @@ func (r *runState) invoke(ctx context.Context, e *offeredTool, call tool.Call, l
 	case ctx.Err() != nil:
 		return result{output: interrupted, isError: true}
 	case err != nil:
-		return r.limitResult(result{output: fmt.Sprintf("The input does not match the schema of %s: %v.", e.spec.Name, err), isError: true})
+		return r.limitResult(refusal(fmt.Sprintf("The input does not match the schema of %s: %v.", e.spec.Name, err)))
 	}
 
 	if t, ok := e.Tool.(*task); ok {
@@ -349,52 +354,4 @@ func (r *runState) limitResult(res result) result {
 	res.output, cut = excerpt.Ends(res.output, r.engine.cfg.MaxToolOutput)
 	res.truncated = res.truncated || cut
 	return res
-}
-
-// stopWarning is how long a stopped run waits for its tools before it logs their names. The warning
-// is logged ten seconds after the cancel, because the run has already waited for cancelGrace.
-const stopWarning = 10*time.Second - cancelGrace
-
-// calls are the running tool calls.
-type calls struct {
-	wait sync.WaitGroup
-
-	mu      sync.Mutex // guards running
-	running []*model.Block
-}
-
-func (c *calls) add(call *model.Block) {
-	c.wait.Add(1)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.running = append(c.running, call)
-}
-
-func (c *calls) done(call *model.Block) {
-	c.mu.Lock()
-	c.running = slices.DeleteFunc(c.running, func(b *model.Block) bool { return b == call })
-	c.mu.Unlock()
-	c.wait.Done()
-}
-
-// names returns the names of the tools that are running.
-func (c *calls) names() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var names []string
-	for _, call := range c.running {
-		names = append(names, call.Name)
-	}
-
-	return names
-}
-
-// awaitCalls waits for the first append to the session and for all tool calls of the run.
-func (r *runState) awaitCalls() {
-	_ = r.awaitFirstAppend() // the run failed for another reason
-	warn := time.AfterFunc(stopWarning, func() {
-		r.engine.cfg.Logger.Warn("run waits for tool calls that do not stop", "run_id", r.in.RunID, "tools", r.calls.names())
-	})
-	defer warn.Stop()
-	r.calls.wait.Wait()
 }
