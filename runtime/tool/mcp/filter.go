@@ -203,7 +203,7 @@ func (f *filter) failed(msg jsonrpc.Message) {
 
 // incoming returns the messages in data that the SDK receives. It passes responses to requests of
 // the server to reply: a pong for a ping, an error for any other method. Everything else is
-// dropped. After an error the connection is of no further use.
+// dropped. The error is that of a part that is not a message, or of all.
 func (f *filter) incoming(data []byte, reply func([]byte)) ([]jsonrpc.Message, error) {
 	if complexity.Check(data) != nil {
 		return nil, errComplex
@@ -211,16 +211,18 @@ func (f *filter) incoming(data []byte, reply func([]byte)) ([]jsonrpc.Message, e
 
 	parts := []json.RawMessage{data}
 	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '[' {
+		parts = nil // decoding would overwrite data
 		if err := json.Unmarshal(data, &parts); err != nil || len(parts) > maxBatch {
 			return nil, errNotJSONRPC
 		}
 	}
 
 	var passed []jsonrpc.Message
+	var failed error
 	for _, part := range parts {
 		msg, err := f.message(part, reply)
 		if err != nil {
-			return nil, err
+			failed = err
 		}
 
 		if msg != nil {
@@ -228,7 +230,7 @@ func (f *filter) incoming(data []byte, reply func([]byte)) ([]jsonrpc.Message, e
 		}
 	}
 
-	return passed, nil
+	return passed, failed
 }
 
 // envelope is the common form of requests, notifications and responses.

@@ -11,8 +11,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/seed93082962/agenthost/internal/excerpt"
 )
 
 var (
@@ -25,8 +23,8 @@ type pipe struct {
 	in     io.WriteCloser
 	out    io.ReadCloser
 	filter *filter
-	hide   func(string) string // removes secrets from a text
-	values chan value          // from out; a Read may end while out blocks
+	stray  *stray
+	values chan value // from out; a Read may end while out blocks
 	queue  []jsonrpc.Message
 
 	mu     sync.Mutex // a message is written as a whole
@@ -46,38 +44,23 @@ func (p *pipe) Connect(context.Context) (sdk.Connection, error) {
 
 func (p *pipe) SessionID() string { return "" }
 
-// maxSkipped bounds the lines of a connection that are not JSON, in bytes.
-const maxSkipped = 64 << 10
-
-// decode reads values of at most maxMessage bytes until the first error. A line that is not a JSON
-// object or array is skipped, because some servers write greetings to stdout.
+// decode reads lines of at most maxMessage bytes until the first error. A byte order mark before the
+// first one is removed.
 func (p *pipe) decode() {
 	lines := bufio.NewReaderSize(p.out, 64<<10)
-	skipped := 0
+	mark := []byte("\uFEFF")
 	for {
 		line, err := readLine(lines)
-		text := bytes.TrimSpace(line)
-		if len(text) > 0 && text[0] != '{' && text[0] != '[' && skipped+len(line) <= maxSkipped {
-			if skipped == 0 {
-				p.filter.log.Warn("lines on the stdout of an MCP server are not messages, and are skipped", "line", excerpt.Shorten(p.hide(string(text)), 200))
-			}
-
-			skipped += len(line)
-			text = nil
-		}
-
+		text := bytes.TrimSpace(bytes.TrimPrefix(line, mark))
+		mark = nil
 		if len(text) == 0 && err == nil {
 			continue
 		}
 
 		v := value{data: text}
-		switch {
-		case len(text) == 0 || errors.Is(err, errTooLarge):
+		isPart := err != nil && !json.Valid(text) // the end of an incomplete line
+		if len(text) == 0 || errors.Is(err, errTooLarge) || isPart {
 			v.err = err
-		case !json.Valid(text) && err != nil: // the end of an incomplete line
-			v.err = err
-		case !json.Valid(text):
-			v.err = errNotJSONRPC
 		}
 
 		select {
@@ -106,19 +89,26 @@ func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, io.EOF
 		}
 
-		if errors.Is(v.err, errNotJSONRPC) || errors.Is(v.err, errTooLarge) {
+		if errors.Is(v.err, errTooLarge) {
 			return nil, p.filter.refuse(v.err)
 		} else if v.err != nil {
 			return nil, v.err
 		}
 
 		var written error
-		var err error
-		p.queue, err = p.filter.incoming(v.data, func(reply []byte) {
-			if written == nil {
-				written = p.write(reply)
-			}
-		})
+		err := errNotJSONRPC
+		if json.Valid(v.data) {
+			p.queue, err = p.filter.incoming(v.data, func(reply []byte) {
+				if written == nil {
+					written = p.write(reply)
+				}
+			})
+		}
+
+		if errors.Is(err, errNotJSONRPC) {
+			err = p.stray.add(v.data)
+		}
+
 		if err != nil {
 			return nil, p.filter.refuse(err)
 		} else if written != nil {

@@ -35,7 +35,11 @@ func serve(role string) int {
 			return fail(err)
 		}
 	case "greeting": // before the protocol, and flooding afterwards if it is told to
-		fmt.Println("Welcome to this server!\n\n  2026-11-23 listening on stdio")
+		text, err := os.ReadFile("words")
+		if err != nil {
+			return fail(err)
+		}
+		fmt.Println(string(text))
 		server := toolServer()
 		offer(server, "chat", answers(func(_ context.Context, text string) (*sdk.CallToolResult, error) {
 			count, err := strconv.Atoi(text)

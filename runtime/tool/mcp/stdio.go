@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -68,6 +69,7 @@ func (c *Connector) stdio(def agent.MCPServer, box tool.Confiner, log *slog.Logg
 	args := slices.Clone(def.Args)
 	cwd := def.CWD
 	hide := newRedactor(def)
+	var warn sync.Once
 	return func(l *link) (endpoint, error) {
 		release := func() {}
 		base := c.cfg.Env
@@ -97,6 +99,7 @@ func (c *Connector) stdio(def agent.MCPServer, box tool.Confiner, log *slog.Logg
 			var started *command
 			started, err = start(l, &exec.Cmd{Path: path, Args: append([]string{name}, args...), Env: env, Dir: dir}, box, &lines{log: log, hide: hide, user: l.user})
 			if err == nil {
+				started.stray = &stray{log: log, hide: hide, warn: &warn}
 				started.free, started.private = release, cwd == ""
 				return started, nil
 			}
@@ -156,6 +159,7 @@ type command struct {
 	in      *stdinWriter
 	out     *os.File
 	stderr  *lines
+	stray   *stray
 	filter  *filter
 
 	box     tool.Confiner // nil without one
@@ -205,7 +209,7 @@ func closeAll(ends ...io.Closer) {
 }
 
 func (c *command) transport() sdk.Transport {
-	return &pipe{in: c.in, out: c.out, filter: c.filter, hide: c.stderr.hide, values: make(chan value), closed: make(chan struct{})}
+	return &pipe{in: c.in, out: c.out, filter: c.filter, stray: c.stray, values: make(chan value), closed: make(chan struct{})}
 }
 
 func (c *command) done() <-chan struct{} { return c.process.Done() }
@@ -235,9 +239,13 @@ func (c *command) explain(err error) error {
 	return c.withStderr(ended)
 }
 
-// withStderr adds the last lines of stderr, which usually contain the reason, and what the sandbox
-// permits.
+// withStderr adds the first line of stdout that is not a message, the last lines of stderr, which
+// usually contain the reason, and what the sandbox permits.
 func (c *command) withStderr(err error) error {
+	if text := c.stray.explain(); text != "" {
+		err = fmt.Errorf("%w%s", err, text)
+	}
+
 	if last := c.stderr.end(); last != "" {
 		err = fmt.Errorf("%w; its stderr ends with: %s", err, last)
 	}

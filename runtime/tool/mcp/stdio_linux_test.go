@@ -101,7 +101,7 @@ func TestServersThatFailToConnect(t *testing.T) {
 		want string
 	}{
 		"never answers":    {stdio(t, "silent"), "mcp server test: the server did not respond in time"},
-		"sends garbage":    {stdio(t, "garbage"), "mcp server test: "},
+		"sends garbage":    {stdio(t, "garbage"), "not messages, the first one: [This is not a protocol.]"},
 		"never ends":       {stdio(t, "endless"), "the response is larger than 16 MiB"},
 		"ends immediately": {stdio(t, "exit"), "mcp server test: the command ended before it responded: exit status 3"},
 		"is not there":     {agent.MCPServer{Transport: "stdio", Command: "no-such-command"}, `find executable "no-such-command"`},
@@ -109,7 +109,7 @@ func TestServersThatFailToConnect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			limit := long
-			if name == "never answers" {
+			if name == "never answers" || name == "sends garbage" {
 				limit = 300 * time.Millisecond
 			}
 			w := newWorld(t).within(limit)
@@ -281,19 +281,56 @@ func TestStderrIsLogged(t *testing.T) {
 	}
 }
 
-// Lines that are not messages are skipped, up to 64 KiB of a connection.
-func TestGreetingsOfAServer(t *testing.T) {
+// Lines that are not messages are skipped in any form, with one warning for a server.
+func TestLinesOfStdoutThatAreNotMessages(t *testing.T) {
+	for name, row := range map[string]struct{ greeting, logged string }{
+		"a banner":              {"Welcome to this server!\n\n  2026-11-23 listening on stdio", "Welcome *** server!"},
+		"a notice of npm":       {"npm notice New major version of npm available! 10.8.2 -> 11.0.0", "npm notice New"},
+		"a level in brackets":   {"[INFO] to this server\n[2026-11-28T10:00:00Z] ready", "[INFO] *** server"},
+		"a line of a JSON log":  {`{"level":30,"msg":"ready"}`, "ready"},
+		"an object of a shell":  {"{ port: 8080 }\n{", "port: 8080"},
+		"an object on 3 lines":  {"{\n  \"port\": 8080\n}", "{"},
+		"other JSON":            {"[1, 2]\n[\"a\"]\ntrue\n7\n\"text\"\nnull\n{}", "[1, 2]"},
+		"another protocol":      {`{"jsonrpc":"1.0","id":1,"result":{}}` + "\n" + `{"id":1,"result":{}}`, "1.0"},
+		"half a message":        {`{"jsonrpc":"2.0","id":1,"result":{`, "result"},
+		"control characters":    {"\x1b[31mred\x1b[0m \u202Etxt\u0085\x07", `\x1b[31mred`},
+		"not UTF-8":             {"\xff\xfe caf\xe9", "\uFFFD caf\uFFFD"},
+		"a long line":           {strings.Repeat("x", 90_000), strings.Repeat("x", 190) + "xxxxxxx..."},
+		"a method that is none": {`{"jsonrpc":"2.0","id":5,"method":{}}`, "method"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			def := stdio(t, "greeting")
+			def.Env = map[string]agent.Secret{"SHOWN": "to this"}
+			require.NoError(t, os.WriteFile(filepath.Join(w.dir, "words"), []byte(row.greeting), 0o600))
+			s := w.open(def)
+			chat := find(t, s, "chat")
+			require.Equal(t, "done", call(t, chat, `{"text":"90"}`).Output)
+			require.NoError(t, syscall.Kill(w.pids("greeting")[0], syscall.SIGKILL))
+			requireStatus(t, s, tool.Pending)
+			require.Equal(t, "done", call(t, chat, `{"text":"1"}`).Output)
+			require.Equal(t, 1, strings.Count(w.log.String(), "are not messages"))
+			for line := range strings.Lines(w.log.String()) {
+				if strings.Contains(line, "are not messages") {
+					require.Contains(t, strings.ReplaceAll(line, `\\`, `\`), row.logged)
+					require.NotContains(t, line, "to this server")
+					require.NotContains(t, line, "\u202E")
+					require.Less(t, len(line), 600)
+				}
+			}
+		})
+	}
+}
+
+// All lines of a connection that are not messages are bounded.
+func TestFloodOfLinesThatAreNotMessages(t *testing.T) {
 	w := newWorld(t)
-	def := stdio(t, "greeting")
-	def.Env = map[string]agent.Secret{"SHOWN": "to this"}
-	s := w.open(def)
-	chat := find(t, s, "chat")
-	require.Equal(t, "done", call(t, chat, `{"text":"50"}`).Output)
-	require.Equal(t, 1, strings.Count(w.log.String(), "are not messages"))
-	require.Contains(t, w.log.String(), `line="Welcome *** server!"`)
-	res := call(t, chat, `{"text":"50"}`)
+	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "words"), []byte("\uFEFFhello"), 0o600))
+	chat := find(t, w.open(stdio(t, "greeting")), "chat")
+	res := call(t, chat, `{"text":"17000"}`)
 	require.True(t, res.IsError)
-	require.Contains(t, res.Output, "a message that is not JSON-RPC")
+	require.Contains(t, res.Output, "more than 16 MiB to stdout that are not messages; the first line: hello")
 }
 
 // What a server writes during a call has the id of the run, at the level that is logged by default.
