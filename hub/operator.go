@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/internal/token"
 	"github.com/seed93082962/agenthost/hub/internal/user"
 )
@@ -65,6 +66,23 @@ func (h *Hub) adminName(ctx context.Context, text string) (user.AdminName, error
 // AdoptDeployments lets the next hub that starts have the deployments of a machine that is gone,
 // and returns their number.
 func (h *Hub) AdoptDeployments(ctx context.Context) (int, error) { return h.deploys.Adopt(ctx) }
+
+// RunningAgents returns the number of agents that Config.Deployer runs. They continue when the hub
+// ends.
+func (h *Hub) RunningAgents(ctx context.Context) (int, error) {
+	if h.cfg.Deployer == nil {
+		return 0, nil
+	}
+
+	running, err := h.deploys.Running(ctx, h.cfg.Deployer)
+	return len(running), err
+}
+
+// StopAgents stops the agents that a driver runs, and returns their number. The next hub that starts
+// has them run again. It fails while a hub serves the database.
+func (h *Hub) StopAgents(ctx context.Context, driver deploy.Driver) (int, error) {
+	return h.deploys.StopRuntimes(ctx, driver)
+}
 
 // WriteAudit writes the audit log of a tenant as NDJSON, oldest first, each entry with its hash. Of
 // a damaged log it writes what is left before it returns the error. With follow, it also writes the

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -211,78 +210,4 @@ func (a *app) rollbackCommand() *cobra.Command {
 	cmd.Flags().BoolVarP(&wait, "wait", "w", false, "wait until the agent runs")
 	cmd.Flags().BoolVar(&list, "list", false, "list the revisions")
 	return cmd
-}
-
-// logInterval is the time between two requests of logs -f.
-const logInterval = 500 * time.Millisecond
-
-func (a *app) logsCommand() *cobra.Command {
-	var lines int
-	var follow bool
-	cmd := a.command(action{
-		use: "logs AGENT", short: "Print the log of the runtime of an agent",
-		example: "  agenthost logs helper --tail 50\n  agenthost logs helper -f", args: []string{"AGENT"}, complete: agentNames,
-		run: func(ctx context.Context, c *client.Client, args []string) error {
-			if !follow {
-				last, err := c.Deployments.Logs(ctx, args[0], lines)
-				a.printLines(last)
-				return err
-			}
-
-			printed, err := c.Deployments.Logs(ctx, args[0], maxLogLines)
-			if err != nil {
-				return err
-			}
-
-			a.printLines(printed[max(0, len(printed)-lines):])
-			return a.followLog(ctx, c, args[0], printed)
-		},
-	})
-	cmd.Flags().IntVar(&lines, "tail", 100, "`number` of lines")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "continue with lines that are written later, until Ctrl-C")
-	return cmd
-}
-
-// followLog prints the lines that are written after the printed ones, until ctx ends.
-func (a *app) followLog(ctx context.Context, c *client.Client, agent string, printed []string) error {
-	tick := time.NewTicker(logInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-
-		now, err := c.Deployments.Logs(ctx, agent, maxLogLines)
-		if ctx.Err() != nil {
-			return nil
-		}
-
-		if err != nil {
-			return err
-		}
-
-		a.printLines(after(now, printed))
-		printed = now
-	}
-}
-
-// maxLogLines is the largest number of lines that a hub returns.
-const maxLogLines = 5000
-
-func (a *app) printLines(lines []string) {
-	for _, line := range lines {
-		fmt.Fprintln(a.stdout, printable(line))
-	}
-}
-
-// after returns the lines that follow those which were printed. The first lines are the end of the
-// printed ones, unless more were written than the hub returns.
-func after(lines, printed []string) []string {
-	for len(printed) > len(lines) || !slices.Equal(lines[:len(printed)], printed) {
-		printed = printed[1:]
-	}
-
-	return lines[len(printed):]
 }

@@ -20,3 +20,6 @@ func Root() *cobra.Command {
 
 // After exports after.
 var After = after
+
+// LogLine exports logLine.
+var LogLine = logLine

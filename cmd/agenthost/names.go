@@ -16,7 +16,10 @@ import (
 // reference is an id, of which tables have only the end: that of a UUID is random.
 type reference string
 
-var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+var (
+	anyUUID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	uuid    = regexp.MustCompile("^" + anyUUID.String() + "$")
+)
 
 // shown is the number of characters of a UUID that a table has.
 const shown = 8

@@ -215,6 +215,35 @@ func TestEveryMethodHasACommand(t *testing.T) {
 	require.Greater(t, n, 80)
 }
 
+// A person reads an entry as time, level, message and the other values. A line of another form is
+// unchanged, and requests that only observe the runtime are no lines.
+func TestLogLines(t *testing.T) {
+	t.Parallel()
+	const when = `"time":"2026-11-28T22:53:06.5Z"`
+	for line, want := range map[string]string{
+		`{"level":"info",` + when + `,"message":"serving","addr":"127.0.0.1:1"}`:                                    "INFO  serving addr=127.0.0.1:1",
+		`{"level":"warn","b":"two words","a":[1,{"x":"y"}],"n":null,"message":"agent is unavailable",` + when + `}`: `WARN  agent is unavailable b="two words" a=[1,{"x":"y"}] n=null`,
+		`{"run_id":"2ec01d62-852b-4b9d-b88e-7144f5e79be5",` + when + `,"message":"run"}`:                            "      run run_id=f5e79be5",
+		`{"message":"request","method":"GET","path":"/v1/agents/a","status":200,` + when + `}`:                      "",
+		`{"message":"request","method":"GET","path":"/v1/agents","status":200,` + when + `}`:                        "",
+		`{"message":"request","method":"GET","path":"/health/ready","status":200,` + when + `}`:                     "",
+		`{"message":"request","method":"GET","path":"/v1/agents/a","status":500,` + when + `}`:                      "      request method=GET path=/v1/agents/a status=500",
+		`{"message":"request","method":"GET","path":"/v1/agents/a/files","status":200,` + when + `}`:                "      request method=GET path=/v1/agents/a/files status=200",
+		`{"message":"request","method":"POST","path":"/v1/agents/a","status":200,` + when + `}`:                     "      request method=POST path=/v1/agents/a status=200",
+	} {
+		got := main.LogLine(line)
+		if want != "" {
+			_, got, _ = strings.Cut(got[len("2026-11-28 "):], " ")
+		}
+		require.Equal(t, want, got, line)
+	}
+	for _, line := range []string{
+		"", "goroutine 1 [running]:", "{", `{"message":"x"`, `{"message":"x"}`, `{"message":"x",` + when + `} and more`, `{"message":"x",` + when + `}{}`, `["a"]`, `{"message":"",` + when + `}`,
+	} {
+		require.Equal(t, line, main.LogLine(line))
+	}
+}
+
 func TestLinesAfterThePrintedOnes(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ lines, printed, want string }{

@@ -31,7 +31,11 @@ func Command(getenv func(string) string, stdout, stderr io.Writer) *cobra.Comman
 				return s.report(stdout)
 			}
 
-			return s.serve(cmd.Context(), daemon.NewLogger(stderr, s.Level), func(h *hub.Hub, addr net.Addr) { welcome(stdout, h, addr) })
+			started := func(h *hub.Hub, addr net.Addr) { welcome(stdout, h, addr) }
+			ended := func(running int) {
+				fmt.Fprintf(stdout, "The hub has ended. Agents that continue to run without it: %d. %s stop-agents stops them.\n", running, cmd.CommandPath())
+			}
+			return s.serve(cmd.Context(), daemon.NewLogger(stderr, s.Level), started, ended)
 		},
 	}
 	daemon.AddFlags(root.PersistentFlags(), s)

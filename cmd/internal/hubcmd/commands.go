@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -60,6 +61,24 @@ again, without their files and conversations. The hub on the other machine must 
 			return fmt.Sprintf("%d deployments belong to the next hub that starts", n), err
 		}),
 		s.offline(stdout, stderr, &cobra.Command{
+			Use:   "stop-agents",
+			Short: "Stop the agents that run on this machine without a hub",
+			Long: `Stops the agents that continue to run on this machine after their hub has ended. The next hub that starts has them
+run again. It fails while a hub serves the database: agenthost undeploy --stop stops an agent for longer.`,
+		}, func(ctx context.Context, h *hub.Hub, _ string) (string, error) {
+			if s.Deployer != deployProcess {
+				return "", fmt.Errorf("DEPLOYER is %s: this command is for agents that are processes of this machine", s.Deployer)
+			}
+
+			driver, err := s.processes(filepath.Join(s.DataDir, deploymentsDir))
+			if err != nil {
+				return "", err
+			}
+
+			n, err := h.StopAgents(ctx, driver)
+			return agents(n) + " stopped", err
+		}),
+		s.offline(stdout, stderr, &cobra.Command{
 			Use:   "rekey",
 			Short: "Encrypt all secrets with the first key of PROVIDER_ENCRYPTION_KEY",
 			Long:  "Encrypts all secrets in the database with the first key of PROVIDER_ENCRYPTION_KEY. The other keys can be removed afterwards.",
@@ -77,6 +96,15 @@ within 2 seconds. Users stay signed in: clients get a new access token with thei
 		}),
 		audit,
 	)
+}
+
+// agents returns a number of agents as text.
+func agents(n int) string {
+	if n == 1 {
+		return "1 agent"
+	}
+
+	return fmt.Sprintf("%d agents", n)
 }
 
 // requireDatabase returns an error if settings are invalid, or the SQLite database does not exist.

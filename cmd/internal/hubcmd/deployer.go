@@ -27,6 +27,9 @@ const (
 	deployNone       = "none"
 )
 
+// deploymentsDir is the directory of process deployments in that of the data.
+const deploymentsDir = "deployments"
+
 // checkDeployer checks the settings of deployments.
 func (s *settings) checkDeployer() {
 	switch s.Deployer {
@@ -190,7 +193,7 @@ func (s *settings) deployer(log *slog.Logger) (deploy.Driver, error) {
 		return s.kubernetes(log)
 	}
 
-	driver, err := s.processes(filepath.Join(s.DataDir, "deployments"))
+	driver, err := s.processes(filepath.Join(s.DataDir, deploymentsDir))
 	if errors.Is(err, errors.ErrUnsupported) {
 		log.Warn("agents cannot be deployed on this system", "err", err)
 		return nil, nil

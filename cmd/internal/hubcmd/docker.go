@@ -119,7 +119,7 @@ func (s *settings) former(log *slog.Logger) (deploy.Driver, error) {
 // formerProcesses returns the driver of deployments that a hub with DEPLOYER=process has left, or
 // nil.
 func (s *settings) formerProcesses(log *slog.Logger) (deploy.Driver, error) {
-	dir := filepath.Join(s.DataDir, "deployments")
+	dir := filepath.Join(s.DataDir, deploymentsDir)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, nil //nolint:nilerr,nilnil // there are none

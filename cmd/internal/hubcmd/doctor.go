@@ -162,7 +162,7 @@ func (s *settings) examineOwners() []doctor.Result {
 	}
 
 	if s.Deployer == deployProcess {
-		paths = append(paths, filepath.Join(s.DataDir, "deployments"))
+		paths = append(paths, filepath.Join(s.DataDir, deploymentsDir))
 	}
 
 	var results []doctor.Result

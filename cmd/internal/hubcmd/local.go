@@ -41,7 +41,7 @@ func ServeLocal(ctx context.Context, cfg Local) error {
 		return ""
 	}}
 	s.read(nil)
-	return s.serve(ctx, cfg.Logger, func(h *hub.Hub, addr net.Addr) { cfg.Started("http://"+addr.String(), setupLink(h)) })
+	return s.serve(ctx, cfg.Logger, func(h *hub.Hub, addr net.Addr) { cfg.Started("http://"+addr.String(), setupLink(h)) }, func(int) {})
 }
 
 // authenticate admits requests with the token.

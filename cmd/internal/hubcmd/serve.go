@@ -85,8 +85,9 @@ func (s *settings) report(stdout io.Writer) error {
 	return err
 }
 
-// serve serves requests until ctx ends, and then drains. It calls started before the first request.
-func (s *settings) serve(ctx context.Context, log *slog.Logger, started func(*hub.Hub, net.Addr)) error {
+// serve serves requests until ctx ends, and then drains. It calls started before the first request,
+// and ended with the number of processes of agents that continue without the hub, if there are any.
+func (s *settings) serve(ctx context.Context, log *slog.Logger, started func(*hub.Hub, net.Addr), ended func(running int)) error {
 	if err := s.check(); err != nil { // before the port is taken
 		return err
 	}
@@ -132,6 +133,12 @@ func (s *settings) serve(ctx context.Context, log *slog.Logger, started func(*hu
 		Welcome: func() { started(h, listener.Addr()) },
 	}
 	err = server.Serve(ctx)
+	if n, failed := h.RunningAgents(serving); failed != nil {
+		log.Warn("count agents that run", "err", failed)
+	} else if n > 0 && s.Deployer == deployProcess {
+		ended(n)
+	}
+
 	return errors.Join(err, h.Close(), files.Close())
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -123,6 +124,44 @@ func (s *Store) look(ctx context.Context) error {
 	}
 
 	return s.removeSilent(ctx, beats)
+}
+
+// Serving reports whether a hub serves the database, for a store that has not joined. It joins
+// silently, so that the others renew their beats: a hub that was killed does not, which takes the
+// lease time.
+func (s *Store) Serving(ctx context.Context) (serving bool, err error) {
+	before, err := readHubs(ctx, s.Read())
+	if err != nil || len(before) == 0 {
+		return false, err
+	}
+
+	if err := insertHub(ctx, s.DB.Write(), s.HubID, 0); err != nil {
+		return false, err
+	}
+
+	defer func() { err = errors.Join(err, deleteHub(context.WithoutCancel(ctx), s.DB.Write(), s.HubID)) }()
+	tick := time.NewTicker(s.lookEvery())
+	defer tick.Stop()
+	for range looks + 1 {
+		select {
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		case <-tick.C:
+		}
+
+		now, err := readHubs(ctx, s.Read())
+		if err != nil {
+			return false, err
+		}
+
+		for id, former := range before {
+			if beat, joined := now[id]; joined && beat != former {
+				return true, nil
+			}
+		}
+	}
+
+	return false, nil
 }
 
 // removeSilent removes the hubs whose beats have not changed for the lease time.
