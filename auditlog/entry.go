@@ -41,6 +41,35 @@ const timeLayout = "2006-01-02T15:04:05.000000Z07:00"
 // MarshalJSON implements [json.Marshaler].
 func (e Entry) MarshalJSON() ([]byte, error) { return e.marshal("") }
 
+// UnmarshalJSON implements [json.Unmarshaler]. Also lines of an export are entries.
+func (e *Entry) UnmarshalJSON(b []byte) error {
+	type fields Entry
+	in := struct {
+		fields
+		Hash string `json:"hash"`
+	}{}
+	if err := json.Unmarshal(b, &in); err != nil {
+		return fmt.Errorf("decode audit entry: %w", err)
+	}
+
+	*e = Entry(in.fields)
+	if string(e.Detail) == "null" {
+		e.Detail = nil
+	}
+
+	if in.Hash == "" {
+		return nil
+	}
+
+	hash, err := hex.DecodeString(in.Hash)
+	if err != nil {
+		return fmt.Errorf("decode audit entry: %w", err)
+	}
+
+	e.Hash = hash
+	return nil
+}
+
 // AppendNDJSON appends a line of an export: the JSON of the entry with its hexadecimal hash as the
 // last field.
 func (e Entry) AppendNDJSON(b []byte) ([]byte, error) {

@@ -7,15 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/client"
-	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-func auditColumns(e wire.AuditEntry) []field {
+func auditColumns(e auditlog.Entry) []field {
 	return []field{
 		{"id", e.ID},
 		{"time", e.CreatedAt.Local().Format(time.DateTime)},
@@ -111,7 +112,7 @@ func (a *app) followAudit(ctx context.Context, c *client.Client, filter client.A
 			return err
 		}
 
-		last = entry.ID
+		last = strconv.FormatUint(entry.ID, 10)
 		break
 	}
 
@@ -143,18 +144,18 @@ func (a *app) printEntries(lines io.ReadCloser, last string) (string, error) {
 	scanner := bufio.NewScanner(lines)
 	scanner.Buffer(nil, maxLine)
 	for scanner.Scan() {
-		var entry wire.AuditLine
+		var entry auditlog.Entry
 		if err := json.Unmarshal(scanner.Bytes(), &entry); err != nil {
 			return last, errors.Join(fmt.Errorf("read entries: %w", err), lines.Close())
 		}
 
-		last = entry.ID
+		last = strconv.FormatUint(entry.ID, 10)
 		if a.format == "json" {
 			fmt.Fprintln(a.stdout, scanner.Text())
 			continue
 		}
 
-		for i, text := range a.row(auditColumns(entry.AuditEntry)) {
+		for i, text := range a.row(auditColumns(entry)) {
 			if i > 0 {
 				text = "  " + text
 			}
@@ -211,12 +212,17 @@ head that it prints elsewhere, and pass it as --head later: a log that was compu
 				return err
 			}
 
+			bad := ""
+			if check.FirstBadID != 0 {
+				bad = strconv.FormatUint(check.FirstBadID, 10)
+			}
+
 			err = a.printOne(check,
 				field{"ok", check.OK},
 				field{"checked", check.Checked},
-				field{"head", check.HeadID + ":" + check.HeadHash},
+				field{"head", fmt.Sprintf("%d:%s", check.HeadID, check.HeadHash)},
 				field{"reason", check.Reason},
-				field{"first bad entry", check.FirstBadID},
+				field{"first bad entry", bad},
 			)
 			if err == nil && !check.OK {
 				err = fmt.Errorf("%w: the audit log is damaged: %s", errDifferent, check.Reason)

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/auditlog"
 )
 
 // Audit reads the audit log. It requires an admin.
@@ -30,13 +30,13 @@ func (f AuditFilter) query() url.Values {
 	}
 }
 
-// List yields the entries of one snapshot, the newest first.
-func (a Audit) List(ctx context.Context, f AuditFilter) iter.Seq2[wire.AuditEntry, error] {
-	return list[wire.AuditEntry](ctx, a.c, auditPath, f.query())
+// List yields the entries of one snapshot, the newest first, without their hashes.
+func (a Audit) List(ctx context.Context, f AuditFilter) iter.Seq2[auditlog.Entry, error] {
+	return list[auditlog.Entry](ctx, a.c, auditPath, f.query())
 }
 
 // Export returns, as ndjson or csv, the entries after an id, or all of them without one, the oldest
-// first and each with its hash. The caller closes it. An error of a read means that the export is
+// first and each with its hash: a line of ndjson is an [auditlog.Entry]. The caller closes it. An error of a read means that the export is
 // incomplete.
 func (a Audit) Export(ctx context.Context, f AuditFilter, format, afterID string) (io.ReadCloser, error) {
 	query, media := f.query(), "application/x-ndjson"
@@ -51,6 +51,6 @@ func (a Audit) Export(ctx context.Context, f AuditFilter, format, afterID string
 
 // Verify computes the hash chain of the log again. A head is HeadID:HeadHash of an earlier result,
 // or empty. A damaged log is a result, not an error.
-func (a Audit) Verify(ctx context.Context, head string) (wire.AuditVerification, error) {
-	return get[wire.AuditVerification](ctx, a.c, auditPath+"/verify", url.Values{"head": {head}})
+func (a Audit) Verify(ctx context.Context, head string) (auditlog.Verification, error) {
+	return get[auditlog.Verification](ctx, a.c, auditPath+"/verify", url.Values{"head": {head}})
 }

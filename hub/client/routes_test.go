@@ -111,6 +111,10 @@ func example(s *openapi3.Schema) any {
 		return map[string]any{"k": "v"}
 	case s.Format == "date-time":
 		return "2026-01-02T03:04:05.123456Z"
+	case s.Pattern == `^[1-9]\d*$`, s.Pattern == `^(0|[1-9]\d*)$`:
+		return "7"
+	case s.Pattern == "^[0-9a-f]{64}$":
+		return strings.Repeat("0a", 32)
 	case strings.Contains(s.Pattern, "ns|us"):
 		return "1m30s"
 	}

@@ -71,7 +71,7 @@ var arrows = []rule{
 		"a deployment has an agent of the catalog"},
 	{"hub/internal/usage", concern + " runtime/wire", "the counts of runs do not depend on who runs them"},
 	{"hub/wire", "rbac runtime/agent runtime/wire internal/...", "the hub and its clients share one description, and what agents contain is that of the runtime"},
-	{"hub/client", "hub/wire hub/internal/bodies rbac runtime/agent runtime/wire sse internal/...", "a client does not link the server"},
+	{"hub/client", "hub/wire hub/internal/bodies auditlog rbac runtime/agent runtime/wire sse internal/...", "a client does not link the server"},
 	{"hub/internal/chat/...", concern + " hub/internal/chat/... hub/internal/deployment hub/internal/aigc hub/internal/usage runtime/client " + formats, "chats are the last consumer of the other concerns"},
 
 	{"internal/...", "internal/...", "shared code depends on no server"},

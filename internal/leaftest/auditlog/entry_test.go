@@ -33,6 +33,14 @@ func TestEntryJSON(t *testing.T) {
 	e.CreatedAt, e.Hash = e.CreatedAt.UTC(), nil
 	require.Equal(t, e, back)
 
+	e.Hash = []byte{0xab}
+	require.NoError(t, json.Unmarshal(line[2:], &back))
+	require.Equal(t, e, back, "a line of an export has the hash")
+	require.ErrorContains(t, json.Unmarshal([]byte(`{"id":"1","hash":"x"}`), &back), "decode audit entry")
+	require.Error(t, json.Unmarshal([]byte(`{"id":1}`), &back))
+	require.NoError(t, json.Unmarshal([]byte(`{"id":"1","detail":null}`), &back))
+	require.Nil(t, back.Detail)
+
 	text, err = json.Marshal(auditlog.Entry{CreatedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)})
 	require.NoError(t, err)
 	require.Contains(t, string(text), `"detail":null,`)
