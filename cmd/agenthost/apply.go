@@ -19,164 +19,167 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// agentFile is an agent of a configuration file of the runtime, as a file of its own.
-type agentFile struct {
-	name string
-	text string
-}
-
-// readAgents reads a configuration file of the runtime, and splits it into one for each agent. The
-// hub checks them.
-func (a *app) readAgents(path string) ([]agentFile, error) {
-	text, err := a.readFile(path)
-	if err != nil {
-		return nil, err
-	}
-
-	var file struct {
-		Agents []yaml.Node          `yaml:"agents"`
-		Rest   map[string]yaml.Node `yaml:",inline"`
-	}
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		return nil, fmt.Errorf("read agents: %s: %w", path, err)
-	}
-
-	if len(file.Agents) == 0 {
-		return nil, usage("%s has no agents: it is a configuration file of the runtime, as agenthost agents export prints", path)
-	}
-
-	var split []agentFile
-	for i := range file.Agents {
-		var id struct {
-			ID string `yaml:"id"`
-		}
-		if err := file.Agents[i].Decode(&id); err != nil {
-			return nil, fmt.Errorf("read agents: %s: %w", path, err)
-		}
-
-		one := map[string]any{"agents": []*yaml.Node{&file.Agents[i]}}
-		for name := range file.Rest {
-			one[name] = new(file.Rest[name])
-		}
-
-		data, err := yaml.Marshal(one)
-		if err != nil {
-			return nil, fmt.Errorf("read agents: %s: %w", path, err)
-		}
-
-		split = append(split, agentFile{id.ID, string(data)})
-	}
-
-	return split, nil
-}
-
 func (a *app) applyCommand() *cobra.Command {
 	var path string
 	var deploy bool
 	cmd := a.command(action{
-		use: "apply", short: "Create or replace the agents of a file",
-		long: `Creates or replaces the agents of a configuration file of the runtime. Their providers, tools, skills, MCP servers and
-knowledge must exist in the hub.`,
-		example: "  agenthost agents apply -f agents.yaml\n  agenthost agents export helper --hub staging | agenthost agents apply -f - --deploy",
+		use: "apply", short: "Create or replace the agents of a file, with what they use",
+		long: `Creates or replaces the agents of a configuration file of the runtime, with the prompts, tools, skills and MCP servers that the
+file names. Values of variables for MCP servers are those of this environment; a variable without one leaves the stored value.
+Providers, with their keys, and knowledge must exist in the hub.`,
+		example: "  agenthost agents apply\n  agenthost agents apply -f writer/agents.yaml --deploy\n  agenthost agents export helper --hub staging | agenthost agents apply -f -",
 		run: func(ctx context.Context, c *client.Client, _ []string) error {
-			files, err := a.readAgents(path)
-			if err != nil {
-				return err
-			}
-
-			for _, file := range files {
-				before, err := c.Agents.Get(ctx, file.name)
-				if err != nil && !errors.Is(err, wire.NotFound) {
-					return err
-				}
-
-				agent, err := c.Agents.Import(ctx, file.text, true)
-				if err != nil {
-					return fmt.Errorf("apply %s: %w", file.name, err)
-				}
-
-				state := "is created"
-				switch {
-				case before.ContentHash == agent.ContentHash:
-					state = "is unchanged"
-				case before.ID != "":
-					state = "is changed"
-				}
-
-				if err := a.result("The agent %s %s.", agent.Name, state); err != nil {
-					return err
-				}
-
-				if deploy {
-					if err := a.deploy(ctx, c, agent.Name, true, false); err != nil {
-						return err
-					}
-				}
-			}
-
-			return nil
+			return a.apply(ctx, c, path, deploy)
 		},
 	})
-	fileFlag(cmd, &path, "agents")
+	bundleFlag(cmd, &path)
 	cmd.Flags().BoolVar(&deploy, "deploy", false, "deploy the agents, and wait until they run")
 	return cmd
+}
+
+func bundleFlag(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVarP(path, "file", "f", defaultFile, "`file` with agents or its directory, or - for stdin")
+}
+
+// apply stores the agents of a bundle in a hub.
+func (a *app) apply(ctx context.Context, c *client.Client, path string, deploy bool) error {
+	b, err := a.openBundle(path, a.readFile, a.getenv)
+	if err != nil {
+		return err
+	}
+
+	for _, line := range b.ignored() {
+		fmt.Fprintln(a.stderr, line)
+	}
+
+	skills, err := b.skillComponents(ctx, c)
+	if err != nil {
+		return err
+	}
+
+	for i := range b.file.Agents {
+		one, err := b.agentOf(ctx, c, i, skills)
+		if err != nil {
+			return err
+		}
+
+		before, err := c.Agents.Get(ctx, one.agent.ID)
+		if err != nil && !errors.Is(err, wire.NotFound) {
+			return err
+		}
+
+		after, err := b.store(ctx, c, i, one)
+		if err != nil {
+			return err
+		}
+
+		state := "unchanged"
+		if before.ContentHash != after.ContentHash {
+			state = stateOf(before.ID != "")
+		}
+
+		if err := a.result("The agent %s is %s.", after.Name, state); err != nil {
+			return err
+		}
+
+		if deploy {
+			if err := a.deploy(ctx, c, after.Name, true, false); err != nil {
+				return err
+			}
+		}
+	}
+
+	return nil
 }
 
 func (a *app) diffCommand() *cobra.Command {
 	var path string
 	cmd := a.command(action{
-		use: "diff", short: "Compare the agents of a file with those of the hub",
+		use: "diff", short: "Compare the agents of a file, and what they use, with those of the hub",
 		long: `Prints what agents apply would change: lines of the hub with -, lines of the file with +. A line that the file does
-not have gets its default; who may use the agent remains. The exit code is 8 if there is a difference.`,
-		example: "  agenthost agents diff -f agents.yaml",
+not have gets its default; who may use the agent remains. Values of secrets are not compared. The exit code is 8 if there is
+a difference.`,
+		example: "  agenthost agents diff",
 		run: func(ctx context.Context, c *client.Client, _ []string) error {
-			files, err := a.readAgents(path)
+			lines, err := a.diff(ctx, c, path)
 			if err != nil {
 				return err
 			}
 
-			different := false
-			for _, file := range files {
-				stored, err := c.Agents.Export(ctx, file.name)
-				if err != nil && !errors.Is(err, wire.NotFound) {
+			for _, line := range lines {
+				if _, err := fmt.Fprintln(a.stdout, printable(line)); err != nil {
 					return err
-				}
-
-				former, err := settings(stored)
-				if err != nil {
-					return err
-				}
-
-				next, err := settings([]byte(file.text))
-				if err != nil {
-					return err
-				}
-
-				if !slices.ContainsFunc(next, isAccess) { // apply changes it only if the file has it
-					former = slices.DeleteFunc(former, isAccess)
-				}
-
-				for _, line := range difference(former, next) {
-					different = true
-					if _, err := fmt.Fprintln(a.stdout, line[:1]+" "+file.name+"."+printable(line[1:])); err != nil {
-						return err
-					}
 				}
 			}
 
-			if different {
+			if len(lines) > 0 {
 				return errDifferent
 			}
 
 			return nil
 		},
 	})
-	fileFlag(cmd, &path, "agents")
+	bundleFlag(cmd, &path)
 	return cmd
 }
 
-// isAccess reports whether a line of settings says who may use the agent.
-func isAccess(line string) bool { return strings.HasPrefix(line, "hub.access.") }
+// diff returns the lines in which a bundle and a hub differ.
+func (a *app) diff(ctx context.Context, c *client.Client, path string) ([]string, error) {
+	b, err := a.openBundle(path, a.readFile, a.getenv)
+	if err != nil {
+		return nil, err
+	}
+
+	skills, err := b.skillComponents(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+
+	var lines []string
+	add := func(name string, former, next []string) {
+		for _, line := range difference(former, next) {
+			if line = line[:1] + " " + name + "." + line[1:]; !slices.Contains(lines, line) { // of several agents
+				lines = append(lines, line)
+			}
+		}
+	}
+	for i := range b.file.Agents {
+		one, err := b.agentOf(ctx, c, i, skills)
+		if err != nil {
+			return nil, err
+		}
+
+		for _, p := range one.components {
+			add(p.kind+" "+p.name, p.former, p.next)
+		}
+
+		stored, err := c.Agents.Export(ctx, one.agent.ID)
+		if err != nil && !errors.Is(err, wire.NotFound) {
+			return nil, err
+		}
+
+		former, err := settings(stored)
+		if err != nil {
+			return nil, err
+		}
+
+		next, err := settings([]byte(one.text))
+		if err != nil {
+			return nil, err
+		}
+
+		for _, prefix := range []string{"hub.access.", "hub.provider: "} { // apply changes them only if the file has them
+			has := func(line string) bool { return strings.HasPrefix(line, prefix) }
+			if !slices.ContainsFunc(next, has) {
+				former = slices.DeleteFunc(former, has)
+			}
+		}
+
+		add(one.agent.ID, former, next)
+	}
+
+	return lines, nil
+}
 
 // settings returns the settings of a file with one agent, each as path: value, sorted and without
 // those that are empty. Variables are not replaced.
@@ -215,7 +218,7 @@ func settings(text []byte) ([]string, error) {
 	return lines, nil
 }
 
-// complete sets the defaults of an agent, as the hub does.
+// complete sets the defaults of an agent, as the hub does. What the agent uses has only its name.
 func complete(a *agent.Agent) {
 	a.Name = cmp.Or(a.Name, a.ID)
 	a.MaxTurns = a.TurnLimit()
@@ -228,6 +231,17 @@ func complete(a *agent.Agent) {
 	a.Hub.Title = cmp.Or(a.Hub.Title, a.Name)
 	if a.Hub.Enabled == nil {
 		a.Hub.Enabled = new(true)
+	}
+
+	a.Provider.APIKey = ""
+	for _, custom := range a.CustomTools {
+		a.Hub.Tools = append(a.Hub.Tools, custom.Name)
+	}
+
+	a.CustomTools = nil
+	slices.Sort(a.Hub.Tools)
+	for name, server := range a.MCPServers {
+		a.MCPServers[name] = agent.MCPServer{Transport: server.Transport}
 	}
 }
 

@@ -35,17 +35,17 @@ func (d *dev) confirmAgents(ctx context.Context) error {
 		return err
 	}
 
-	file, variables, err := d.parseFolder(d.getenv)
+	b, err := d.openFolder(d.getenv)
 	if err != nil {
 		return err
 	}
 
-	skills, err := d.skillDirs()
+	skills, err := b.skillDirs()
 	if err != nil {
 		return err
 	}
 
-	list := d.describe(file, variables, skills)
+	list := d.describe(b.values, b.variables, skills)
 	agreed, err := d.agreement(list)
 	if err != nil {
 		return err
@@ -67,14 +67,14 @@ func (d *dev) confirmAgents(ctx context.Context) error {
 // agreement identifies a list and the variables that the file gives to commands, which can decide
 // what these execute. Values of the environment are not part of it.
 func (d *dev) agreement(list string) (string, error) {
-	file, _, err := d.parseFolder(func(name string) string { return "${" + name + "}" })
+	b, err := d.openFolder(func(name string) string { return "${" + name + "}" })
 	if err != nil {
 		return "", err
 	}
 
 	parts := []any{list}
-	for i := range file.Agents {
-		a := &file.Agents[i]
+	for i := range b.values.Agents {
+		a := &b.values.Agents[i]
 		parts = append(parts, plainValues(a.CommandEnv))
 		for _, name := range slices.Sorted(maps.Keys(a.MCPServers)) {
 			parts = append(parts, plainValues(a.MCPServers[name].Env))

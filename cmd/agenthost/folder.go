@@ -7,12 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/wire"
-	"github.com/seed93082962/agenthost/internal/builtintool"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -122,210 +120,85 @@ func ignoreMissing(err error) error {
 
 // deployFolder makes the agents of the hub those of the directory, and deploys them.
 func (d *dev) deployFolder(ctx context.Context) error {
-	file, _, err := d.parseFolder(d.getenv)
+	b, err := d.openFolder(d.getenv)
 	if err != nil {
 		return err
 	}
 
-	skills, err := d.uploadSkills(ctx)
+	for _, line := range b.ignored() {
+		fmt.Fprintln(d.stderr, "agenthost dev:", line)
+	}
+
+	skills, err := b.skillComponents(ctx, d.client)
 	if err != nil {
 		return err
 	}
 
 	var failed error
-	for i := range file.Agents {
-		if err := d.deployOne(ctx, &file.Agents[i], skills); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("agent %s: %w", file.Agents[i].ID, err))
+	for i := range b.file.Agents {
+		if err := d.deployOne(ctx, b, i, skills); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("agent %s: %w", b.file.Agents[i].ID, err))
 		}
 	}
 
 	return failed
 }
 
-// parseFolder reads agents.yaml with the values of variables, as the runtime does, and returns the
-// names of these variables.
-func (d *dev) parseFolder(getenv func(string) string) (*agent.File, []string, error) {
-	path := filepath.Join(d.agents, "agents.yaml")
-	text, err := readRegular(path)
-	if err != nil {
-		return nil, nil, err
-	}
-
-	var variables []string
-	file, err := agent.Parse(path, text, func(name string) (string, bool) {
-		value := getenv(name)
-		variables = append(variables, name)
-		return value, value != ""
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-
-	file.RelativeTo(d.agents)
-	slices.Sort(variables)
-	return file, slices.Compact(variables), nil
-}
-
-// deployOne makes an agent of the hub as in the file, and deploys it if it has changed.
-func (d *dev) deployOne(ctx context.Context, a *agent.Agent, skills []string) error {
-	req, err := d.request(ctx, a)
-	if err != nil {
-		return err
-	}
-
-	if req.Skills = skills; len(skills) > 0 && !slices.Contains(req.Tools, "Skill") {
-		req.Tools = append(req.Tools, "Skill")
-	}
-
-	stored, err := d.client.Agents.Get(ctx, a.ID)
-	if errors.Is(err, wire.NotFound) {
-		_, err = d.client.Agents.Create(ctx, req)
-	} else if err == nil {
-		_, err = d.client.Agents.Update(ctx, a.ID, stored.Version, req)
-	}
-
-	if err != nil {
-		return err
-	}
-
-	state, err := d.client.Deployments.Get(ctx, a.ID)
-	if err != nil || state.State == wire.StateRunning && !state.ConfigDrift && state.Revision == state.ServingRevision {
-		return err
-	}
-
-	if err := d.deployAgent(ctx, a.ID); err != nil {
-		return err
-	}
-
-	fmt.Fprintf(d.stdout, "The agent %s is running with the model %s. Chat with it: %s chat %s\n", a.ID, a.Model, d.name, a.ID)
-	return nil
-}
-
-// request returns the request for an agent of a file, after what it uses exists in the hub.
-func (d *dev) request(ctx context.Context, a *agent.Agent) (wire.AgentRequest, error) {
-	var req wire.AgentRequest
-	if a.SystemPromptFile != "" {
-		text, err := readRegular(a.SystemPromptFile)
-		if err != nil {
-			return req, err
-		}
-
-		a.SystemPrompt = string(text)
-	}
-
-	if err := convert(a, &req); err != nil {
-		return req, err
-	}
-
-	if req.CommandEnv != nil {
-		req.CommandEnv = plainValues(a.CommandEnv) // the encoding of a secret escapes ${
-	}
-
-	req.Name, req.Title = a.ID, a.Name
-	var err error
-	if req.ProviderID, err = d.providerOf(ctx, a); err != nil {
-		return req, err
-	}
-
-	req.Tools = builtinTools(a)
-	for _, custom := range a.CustomTools {
-		file, closeFile, err := d.openUpload(custom.Path)
-		if err != nil {
-			return req, err
-		}
-
-		tool, err := d.uploadTool(ctx, d.client, file)
-		closeFile()
-		if err != nil {
-			return req, err
-		}
-
-		req.Tools = append(req.Tools, tool.Name)
-	}
-
-	req.MCPs = []string{}
-	for name, server := range a.MCPServers {
-		if err := d.uploadServer(ctx, name, server); err != nil {
-			return req, fmt.Errorf("MCP server %s: %w", name, err)
-		}
-
-		req.MCPs = append(req.MCPs, name)
-	}
-
-	slices.Sort(req.MCPs)
-	return req, nil
-}
-
-// builtinTools returns the built-in tools that the rules of an agent name, or all without rules.
-func builtinTools(a *agent.Agent) []string {
-	names := []string{}
-	for _, tool := range builtintool.All() {
-		named := slices.ContainsFunc(a.AllowedTools, func(rule string) bool {
-			name, _, _ := strings.Cut(rule, "(")
-			return name == tool.Name
-		})
-		if a.AllowedTools == nil || named {
-			names = append(names, tool.Name)
-		}
-	}
-
-	return names
-}
-
-// uploadSkills uploads the directories of skills, and returns the names of the skills.
-func (d *dev) uploadSkills(ctx context.Context) ([]string, error) {
-	dirs, err := d.skillDirs()
+// openFolder reads the directory of the agents. A variable without a value is an error.
+func (d *dev) openFolder(getenv func(string) string) (*bundle, error) {
+	b, err := d.openBundle(d.agents, readRegular, getenv)
 	if err != nil {
 		return nil, err
 	}
 
-	names := []string{}
-	for _, dir := range dirs {
-		upload, closeFile, err := d.openSkill(dir)
-		if err != nil {
-			return nil, err
-		}
-
-		skill, err := d.client.Skills.Create(ctx, upload)
-		if errors.Is(err, wire.NameTaken) {
-			skill, err = d.client.Skills.Replace(ctx, filepath.Base(dir), 0, upload)
-		}
-
-		closeFile()
-		if err != nil {
-			return nil, fmt.Errorf("skill %s: %w", dir, err)
-		}
-
-		names = append(names, skill.Name)
+	if len(b.unset) > 0 {
+		return nil, fmt.Errorf("%s: the variable %s is not set", b.path, b.unset[0])
 	}
 
-	return names, nil
+	b.file.RelativeTo(b.dir)
+	b.values.RelativeTo(b.dir)
+	return b, nil
 }
 
-// skillDirs returns the directories of skills.
-func (d *dev) skillDirs() ([]string, error) {
-	dirs, err := fs.Glob(os.DirFS(d.agents), "skills/*/SKILL.md")
-	for i, file := range dirs {
-		dirs[i] = filepath.Join(d.agents, filepath.Dir(filepath.FromSlash(file)))
-	}
-
-	return dirs, err
-}
-
-// uploadServer makes an MCP server of the hub as in the file.
-func (d *dev) uploadServer(ctx context.Context, name string, server agent.MCPServer) error {
-	var req wire.MCPRequest
-	if err := convert(server, &req); err != nil {
+// deployOne makes an agent of the hub as in the directory, and deploys it if it has changed.
+func (d *dev) deployOne(ctx context.Context, b *bundle, i int, skills []component) error {
+	provider, err := d.providerOf(ctx, &b.values.Agents[i])
+	if err != nil {
 		return err
 	}
 
-	req.Name = name
-	req.Env, req.Headers = plainValues(server.Env), plainValues(server.Headers) // the encoding of a secret escapes ${
-	req.OAuth.ClientSecret = string(server.OAuth.ClientSecret)
-	_, err := d.client.MCPs.Create(ctx, req)
-	if errors.Is(err, wire.NameTaken) {
-		_, err = d.client.MCPs.Update(ctx, name, 0, req)
+	a := &b.file.Agents[i]
+	a.Provider.BaseURL = agent.Secret(provider.BaseURL)
+	var extra agent.Hub
+	if a.Hub != nil {
+		extra = *a.Hub
 	}
 
-	return err
+	extra.Provider = provider.Name
+	if extra.Access == nil {
+		extra.Access = &agent.HubAccess{Everyone: true}
+	}
+
+	a.Hub = &extra
+	one, err := b.agentOf(ctx, d.client, i, skills)
+	if err != nil {
+		return err
+	}
+
+	stored, err := b.store(ctx, d.client, i, one)
+	if err != nil {
+		return err
+	}
+
+	state, err := d.client.Deployments.Get(ctx, stored.Name)
+	if err != nil || state.State == wire.StateRunning && !state.ConfigDrift && state.Revision == state.ServingRevision {
+		return err
+	}
+
+	if err := d.deployAgent(ctx, stored.Name); err != nil {
+		return err
+	}
+
+	fmt.Fprintf(d.stdout, "The agent %s is running with the model %s. Chat with it: %s chat %s\n", stored.Name, stored.Model, d.name, stored.Name)
+	return nil
 }

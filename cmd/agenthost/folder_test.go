@@ -67,7 +67,7 @@ func TestDevFollowsADirectory(t *testing.T) {
 	require.Contains(t, ask(t, c, "helper", call), "counted: 3")
 
 	write("agents.yaml", "agents: [{id: helper}]")
-	p.Await(t, p.Log, regexp.MustCompile(`agenthost dev: .*agents.yaml`))
+	p.Await(t, p.Log, regexp.MustCompile(`(?s)agenthost dev: .*agents.yaml`))
 	write("agents.yaml", folderAgents+"  - id: second\n    model: demo\n    provider: {protocol: demo}\n")
 	p.Await(t, p.Stdout, starts("second", 1))
 	require.Contains(t, ask(t, c, "second", "Hello!"), "You wrote: Hello!")

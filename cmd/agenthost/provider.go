@@ -39,17 +39,17 @@ func (d *dev) provider(ctx context.Context) (string, string, error) {
 	return agent.ProtocolDemo, agent.ProtocolDemo, nil
 }
 
-// providerOf returns the id of the provider of an agent, which it creates or changes. Without a key
-// of its own, the agent has that of the environment.
-func (d *dev) providerOf(ctx context.Context, a *agent.Agent) (string, error) {
+// providerOf returns the provider of an agent, which it creates or changes. Without a key of its
+// own, the agent has that of the environment.
+func (d *dev) providerOf(ctx context.Context, a *agent.Agent) (wire.Provider, error) {
 	p := a.Provider
 	if p.Protocol == agent.ProtocolDemo {
-		return agent.ProtocolDemo, nil
+		return wire.Provider{}, nil
 	}
 
 	var req wire.ProviderRequest
 	if err := convert(p, &req); err != nil {
-		return "", err
+		return wire.Provider{}, err
 	}
 
 	req.Name, req.BaseURL, req.APIKey.Value = "Provider of "+a.ID, string(p.BaseURL), string(p.APIKey)
@@ -66,7 +66,7 @@ func (d *dev) providerOf(ctx context.Context, a *agent.Agent) (string, error) {
 		fmt.Fprintf(d.stderr, "agenthost dev: the agent %s has no API key and cannot answer: set %s\n", a.ID, variable)
 	}
 
-	return provider.ID, err
+	return provider, err
 }
 
 // inherited returns the provider of the environment whose key a provider without a key has.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"log/slog"
 	"path/filepath"
@@ -47,12 +46,16 @@ func (a *app) toolsCommand() *cobra.Command {
 			long:    "Uploads a TypeScript or JavaScript file. A tool of the same name gets the new file; agents that mount it use it after their next deployment.",
 			example: "  agenthost tools upload word_count.ts",
 			run: func(ctx context.Context, c *client.Client, args []string) error {
-				file, done, err := a.openUpload(args[0])
+				uploaded, err := a.toolComponent(ctx, c, args[0])
 				if err != nil {
 					return err
 				}
-				defer done()
-				tool, err := a.uploadTool(ctx, c, file)
+
+				if err := uploaded.store(ctx); err != nil {
+					return err
+				}
+
+				tool, err := c.Tools.Get(ctx, uploaded.name)
 				if err != nil {
 					return err
 				}
@@ -123,28 +126,6 @@ func (a *app) openUpload(path string) (client.Upload, func(), error) {
 
 	reader := &seekingProgress{progress: progress{Reader: content, app: a, name: path, size: info.Size()}, seeker: content}
 	return client.Upload{FileName: filepath.Base(path), Content: reader}, func() { _ = content.Close() }, nil
-}
-
-// uploadTool creates the tool of a file. If one of its name exists, it gets the file. A worker
-// process reads the name, as the hub does.
-func (a *app) uploadTool(ctx context.Context, c *client.Client, file client.Upload) (wire.Tool, error) {
-	source, err := io.ReadAll(io.LimitReader(file.Content, maxFile))
-	if err != nil {
-		return wire.Tool{}, fmt.Errorf("read tool: %w", err)
-	}
-
-	name, err := js.Config{}.NameOf(ctx, file.FileName, string(source))
-	if err != nil {
-		return wire.Tool{}, fmt.Errorf("%w: %s: %w", errRejected, file.FileName, err)
-	}
-
-	if _, err := c.Tools.Get(ctx, name); errors.Is(err, wire.NotFound) {
-		return c.Tools.Create(ctx, file)
-	} else if err != nil {
-		return wire.Tool{}, err
-	}
-
-	return c.Tools.Replace(ctx, name, 0, file)
 }
 
 func (a *app) testToolCommand() *cobra.Command {

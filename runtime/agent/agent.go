@@ -177,9 +177,10 @@ type Hub struct {
 	DescriptionEN string   `json:"descriptionEn,omitempty"`
 	Icon          string   `json:"icon,omitempty"`
 	IsDefault     bool     `json:"isDefault,omitempty"`
-	Enabled       *bool    `json:"enabled,omitempty"` // nil: true
-	Skills        []string `json:"skills,omitzero"`   // names
-	Tools         []string `json:"tools,omitzero"`    // names of built-in tools
+	Enabled       *bool    `json:"enabled,omitempty"`  // nil: true
+	Skills        []string `json:"skills,omitzero"`    // names
+	Tools         []string `json:"tools,omitzero"`     // names of built-in tools
+	Provider      string   `json:"provider,omitempty"` // name of the provider, preferred among those with its address
 
 	Deployment Deployment `json:"deployment,omitzero"`
 

@@ -160,7 +160,12 @@ func (s *Service) importInput(ctx context.Context, tenantID string, file agent.F
 
 	lacks := api.Fields{}
 	faulty := slices.ContainsFunc(slices.Collect(maps.Keys(fields)), func(key string) bool { return strings.HasPrefix(key, "agents[0].provider") })
-	p, err := s.cfg.Providers.Match(ctx, tenantID, d.Provider, lacks)
+	name := ""
+	if d.Hub != nil {
+		name = d.Hub.Provider
+	}
+
+	p, err := s.cfg.Providers.Match(ctx, tenantID, name, d.Provider, lacks)
 	switch {
 	case errors.Is(err, wire.NotFound):
 		if !faulty {

@@ -149,7 +149,7 @@ func TestMatchComparesSettings(t *testing.T) {
 			require.NoError(t, agent.DecodeForm(jsonOf(t, body), &want))
 			change(&want)
 			faults := api.Fields{}
-			p, err := s.service.Match(t.Context(), "acme", want, faults)
+			p, err := s.service.Match(t.Context(), "acme", "", want, faults)
 			require.NoError(t, err)
 			var fields []string
 			for name := range faults {

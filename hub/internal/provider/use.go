@@ -74,10 +74,10 @@ func (s *Service) Open(ctx context.Context, q db.Querier, tenantID, id string) (
 
 // Match returns the enabled provider with the protocol and the base URL of want, an imported
 // configuration, or wire.NotFound. An empty base URL is that of the vendor. Of several providers it
-// prefers those with the settings of want, then those of the tenant with usable secrets, and then
-// the oldest. It adds a fault for each setting of want that the provider does not have. A value of
+// prefers the one of the name, then those with the settings of want, then those of the tenant with
+// usable secrets, and then the oldest. It adds a fault for each setting of want that the provider does not have. A value of
 // want with a variable, ${NAME}, is that of the provider.
-func (s *Service) Match(ctx context.Context, tenantID string, want agent.Provider, faults api.Fields) (wire.Provider, error) {
+func (s *Service) Match(ctx context.Context, tenantID, name string, want agent.Provider, faults api.Fields) (wire.Provider, error) {
 	missing := wire.NotFound.New("There is no provider with this protocol and base URL.")
 	invalid := api.Fields{}
 	if want.Protocol == agent.ProtocolDemo {
@@ -89,7 +89,8 @@ func (s *Service) Match(ctx context.Context, tenantID string, want agent.Provide
 	base, _, _ := strings.Cut(string(want.BaseURL), "?")
 	var best row
 	var lacks api.Fields
-	least := -1
+	const named = 1 << 20 // more than all differences
+	least := 2 * named
 	compare := func(p row) {
 		open, err := s.open(p)
 		differences := differences(want, open)
@@ -98,7 +99,11 @@ func (s *Service) Match(ctx context.Context, tenantID string, want agent.Provide
 			score++
 		}
 
-		if least < 0 || score < least {
+		if p.Name != name {
+			score += named
+		}
+
+		if score < least {
 			best, lacks, least = p, differences, score
 		}
 	}
@@ -117,7 +122,7 @@ func (s *Service) Match(ctx context.Context, tenantID string, want agent.Provide
 		}
 	}
 
-	if least < 0 {
+	if least == 2*named {
 		return wire.Provider{}, missing
 	}
 

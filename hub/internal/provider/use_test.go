@@ -117,7 +117,7 @@ func TestRaceOfUpdates(t *testing.T) {
 func TestMatch(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		match := func(protocol, url string) string {
-			p, err := s.service.Match(t.Context(), "acme", agent.Provider{Protocol: protocol, BaseURL: agent.Secret(url)}, api.Fields{})
+			p, err := s.service.Match(t.Context(), "acme", "", agent.Provider{Protocol: protocol, BaseURL: agent.Secret(url)}, api.Fields{})
 			if err != nil {
 				require.ErrorIs(t, err, wire.NotFound)
 				return ""
@@ -304,4 +304,19 @@ func openAI(name, key string) provider.Input {
 	return provider.Input{ProviderRequest: wire.ProviderRequest{
 		Name: name, ProbeRequest: wire.ProbeRequest{Protocol: "openai", APIKey: wire.KeyChange{Value: key}},
 	}}
+}
+
+// A configuration can name the provider: of several at its address, that one matches.
+func TestMatchPrefersAName(t *testing.T) {
+	each(t, func(t *testing.T, s *server) {
+		for _, name := range []string{"first", "second"} {
+			create(s.acme, gateway(object{"name": name}))
+		}
+		want := agent.Provider{Protocol: "openai", BaseURL: "https://llm.example.com/v1"}
+		for name, found := range map[string]string{"second": "second", "first": "first", "": "first", "other": "first", "OpenAI": "first"} {
+			p, err := s.service.Match(t.Context(), "acme", name, want, api.Fields{})
+			require.NoError(t, err)
+			require.Equal(t, found, p.Name, name)
+		}
+	})
 }
