@@ -118,17 +118,23 @@ func fields(front []byte) (Document, error) {
 	}
 	var doc Document
 	doc.Name, doc.Description = oneLine(text(keyName)), printable(text(keyDescription))
-	if kind, err := scalar(pairs, keyType); err == nil {
-		doc.Type = oneLine(kind)
-	}
-
-	hidden, _ := scalar(pairs, keyHidden) // any other value has no effect
-	doc.Hidden = hidden == "true"
+	doc.Type = oneLine(optional(front, pairs, valid, keyType))
+	doc.Hidden = strings.EqualFold(strings.TrimSpace(optional(front, pairs, valid, keyHidden)), "true")
 	if err != nil {
 		err = fmt.Errorf("the frontmatter is read line by line: %w", err)
 	}
 
 	return doc, err
+}
+
+// optional returns the text of a key that may have any value.
+func optional(front []byte, pairs []*yaml.Node, valid bool, key string) string {
+	if !valid {
+		return field(front, key)
+	}
+
+	text, _ := scalar(pairs, key) // another value has no effect
+	return text
 }
 
 // parseMap returns the keys and values of a YAML map as alternating nodes. Decoding into Go values

@@ -29,7 +29,8 @@ func TestFiles(t *testing.T) {
 		{name: "null", text: "---\nname: ~\ndescription:\n---\n", err: "the description is missing", hint: "describe in description the purpose"},
 		{name: "blank", text: "---\nname: ' '\ndescription: \"\\n\"\n---\n", err: "the description is missing", hint: "describe in description the purpose"},
 		{name: "not YAML", text: "---\nname: a\ndescription: Use this: when\n---\nb", as: "a", description: "Use this: when",
-			body: "b", err: "line by line", hint: "quotes or brackets"},
+			body: "b"},
+		{name: "no name, not YAML", text: "---\ndescription: Flags: --quick\nmetadata: [a\n---\nb", description: "Flags: --quick", body: "b"},
 		{
 			name: "binary", text: "\x7fELF\x00\x01\xff\xfe---\n", body: "\x7fELF\x00\x01\uFFFD---",
 			err: "does not begin with frontmatter", hint: "begin the file with a line ---",

@@ -123,7 +123,7 @@ func TestScan(t *testing.T) {
 		},
 		{
 			name: "one name twice below one root: the later path, in byte order",
-			files: map[string]string{work + "a/b/SKILL.md": named("n"), work + "a-b/SKILL.md": named("n"),
+			files: map[string]string{work + "a/b/SKILL.md": named("n"), work + "a-b/SKILL.md": named("n") + "Now.",
 				work + "Z/SKILL.md": named("n")},
 			sources: both,
 			want:    []string{"n project " + work + "a/b/SKILL.md"}, // "-" is less than "/"
@@ -150,7 +150,8 @@ func TestFilesThatAreNotUsedAreLogged(t *testing.T) {
 }
 
 func TestTwoOfOneNameAreLogged(t *testing.T) {
-	m := newMachine(t, map[string]string{"home/.agents/skills/1/SKILL.md": named("n"), "home/.agents/skills/2/SKILL.md": named("n")})
+	m := newMachine(t, map[string]string{"home/.agents/skills/1/SKILL.md": named("n"), "home/.agents/skills/2/SKILL.md": named("n") + "Now.",
+		"home/.agents/skills/3/SKILL.md": named("n") + "Now."}) // a copy
 	m.scan(both)
 	require.Equal(t, "level=WARN msg=\"two skills have one name\" source=user name=n "+
 		"unused=home/.agents/skills/1/SKILL.md used=home/.agents/skills/2/SKILL.md\n", m.log())

@@ -162,7 +162,12 @@ func unique(ctx context.Context, skills []Skill, log *slog.Logger) []Skill {
 			continue
 		}
 
-		log.WarnContext(ctx, "two skills have one name", "name", skill.Name, "unused", last[i].Location, "used", skill.Location)
+		level := slog.LevelWarn
+		if skill.sum == last[i].sum { // repositories have a copy for each program that reads skills
+			level = slog.LevelDebug
+		}
+
+		log.Log(ctx, level, "two skills have one name", "name", skill.Name, "unused", last[i].Location, "used", skill.Location)
 		last[i] = skill
 	}
 

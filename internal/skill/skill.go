@@ -1,6 +1,7 @@
 package skill
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +21,8 @@ type Skill struct {
 	Hidden      bool   // it is not listed for the model, which can load it by its name
 	Location    string // absolute path of the SKILL.md; links are not resolved
 
-	within string // directory that Location must lead into, without links; "" is any
+	sum    [sha256.Size]byte // of the beginning of the file
+	within string            // directory that Location must lead into, without links; "" is any
 }
 
 // Dir returns the skill's directory. Paths in its body are relative to it.

@@ -3,6 +3,7 @@ package skill
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -178,6 +179,7 @@ func (w *walk) take(ctx context.Context, at place, file string) {
 		return
 	}
 
+	skill.sum = sha256.Sum256(head)
 	var problems, hints []string // of each mistake in the file, and its correction
 	add := func(err error, hint string) {
 		problems, hints = append(problems, strings.ReplaceAll(err.Error(), "\n", " ")), append(hints, hint)
@@ -192,7 +194,10 @@ func (w *walk) take(ctx context.Context, at place, file string) {
 		var doc Document
 		doc, err = fields(front)
 		skill.Hidden = doc.Hidden
-		if skill.Name, skill.Description = doc.Name, doc.Description; err != nil {
+		skill.Name, skill.Description = doc.Name, doc.Description
+		// Other programs accept values that YAML does not. Those that were read are no problem.
+		named := linesOf(string(front), keyName) != nil
+		if err != nil && (skill.Description == "" || named && skill.Name == "") {
 			add(err, hintYAML)
 		}
 

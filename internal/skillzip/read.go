@@ -15,12 +15,13 @@ import (
 type Member struct {
 	Name       string // without ./ and a slash at its end; "" for the root
 	Dir        bool
+	Link       bool // a symbolic or hard link; where it leads is not read
 	Executable bool
 	Content    io.Reader // of a file. Its error is an [*Error] if the archive is rejected.
 }
 
-// Reader reads the entries of an archive in their order. It checks their paths, and rejects links
-// and devices.
+// Reader reads the entries of an archive in their order. It checks their paths, and rejects
+// devices.
 type Reader struct {
 	Limit int64              // bytes of the contents of all files
 	Visit func(Member) error // reads the content before it returns
@@ -58,11 +59,11 @@ func (r *Reader) zipped(f *zip.File) error {
 	case f.Flags&encrypted != 0:
 		return &Error{f.Name, "is encrypted"}
 	case mode&fs.ModeSymlink != 0:
-		return &Error{f.Name, "is a link"}
+		return r.entry(Member{Name: name, Link: true}, nil)
 	case mode.Type() != 0 && mode.Type() != fs.ModeDir, mode.IsDir() && !dir:
 		return &Error{f.Name, "is not a regular file"}
 	case dir:
-		return r.entry(name, true, false, nil)
+		return r.entry(Member{Name: name, Dir: true}, nil)
 	}
 
 	content, err := f.Open()
@@ -71,7 +72,7 @@ func (r *Reader) zipped(f *zip.File) error {
 	}
 
 	defer func() { _ = content.Close() }() // it was opened for reading
-	return r.entry(name, false, mode&0o111 != 0, content)
+	return r.entry(Member{Name: name, Executable: mode&0o111 != 0}, content)
 }
 
 // maxHeaders bounds the bytes of a tar in addition to the contents of its files.
@@ -102,10 +103,10 @@ func (r *Reader) TarGz(in io.Reader) error {
 
 		switch h.Typeflag {
 		case tar.TypeReg, tar.TypeDir:
-			err = r.entry(h.Name, h.Typeflag == tar.TypeDir, h.Mode&0o111 != 0, t)
+			err = r.entry(Member{Name: h.Name, Dir: h.Typeflag == tar.TypeDir, Executable: h.Mode&0o111 != 0}, t)
 		case tar.TypeXGlobalHeader: // git archive writes one
 		case tar.TypeSymlink, tar.TypeLink:
-			err = &Error{h.Name, "is a link"}
+			err = r.entry(Member{Name: h.Name, Link: true}, nil)
 		default:
 			err = &Error{h.Name, "is not a regular file"}
 		}
@@ -130,16 +131,24 @@ func (r *Reader) TarGz(in io.Reader) error {
 func notTar(err error) error { return &Error{Reason: "the file is not a .tar.gz: " + err.Error()} }
 
 // File reads an upload that is one file.
-func (r *Reader) File(name string, in io.Reader) error { return r.entry(name, false, false, in) }
+func (r *Reader) File(name string, in io.Reader) error {
+	return r.entry(Member{Name: name}, in)
+}
 
-func (r *Reader) entry(original string, dir, executable bool, content io.Reader) error {
-	name, err := r.names.Add(original, dir)
-	if err != nil {
+// entry visits an entry whose name is as the archive has it.
+func (r *Reader) entry(e Member, content io.Reader) error {
+	original := e.Name
+	var err error
+	if e.Name, err = r.names.Add(original, e.Dir); err != nil {
 		return err
 	}
 
-	return r.Visit(Member{name, dir, executable, &counted{r, original, content}})
+	e.Content = &counted{r, original, content}
+	return r.Visit(e)
 }
+
+// Linked returns the error of a link in a skill.
+func Linked(name string) *Error { return &Error{name, "is a link"} }
 
 // counted is the content of an entry.
 type counted struct {

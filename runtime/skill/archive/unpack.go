@@ -52,6 +52,10 @@ type destination struct {
 }
 
 func (d *destination) unpack(e skillzip.Member) error {
+	if e.Link {
+		return skillzip.Linked(e.Name)
+	}
+
 	if e.Name == "" {
 		return nil
 	}

@@ -6,7 +6,8 @@
 // a path and 256 KiB of paths, and is read once. Nothing is written to a path from it: contents are
 // copied to one temporary file of at most 100 MiB and about
 // 200 times the size of the archive, and memory is bounded. Entries of other systems (__MACOSX,
-// .DS_Store) are omitted.
+// .DS_Store, ._x) are omitted, and so is what is outside of the folder with SKILL.md. A link in that
+// folder is an error.
 package archive
 
 import (
@@ -16,6 +17,7 @@ import (
 	"io"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -45,8 +47,8 @@ type Skill struct {
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // Normalize checks an upload of size bytes and writes it as a zip with SKILL.md at its root. The
-// name is that in the front matter, otherwise that of the folder, otherwise that of the uploaded
-// file. tempDir is the directory of the temporary file. An upload that is rejected has an [*Error],
+// name is that in the front matter if it can be the name of a skill, otherwise that of the folder,
+// otherwise that of the uploaded file. tempDir is the directory of the temporary file. An upload that is rejected has an [*Error],
 // and other errors are those of the temporary file and of out.
 func Normalize(in io.ReaderAt, size int64, fileName, tempDir string, out io.Writer) (_ Skill, err error) {
 	if size > skillzip.MaxPacked {
@@ -83,7 +85,7 @@ func Normalize(in io.ReaderAt, size int64, fileName, tempDir string, out io.Writ
 
 	if root, err := s.strip(); err != nil {
 		return Skill{}, err
-	} else if root != "" {
+	} else if root != "/" {
 		folder = root
 	}
 
@@ -119,45 +121,57 @@ func (s *spool) readDocument(in io.Reader) error {
 
 func isBinary(r rune) bool { return unicode.IsControl(r) && !unicode.IsSpace(r) }
 
-// strip removes the folder that SKILL.md is in from all names, and returns it. A SKILL.md below
-// that folder belongs to the skill.
+// strip keeps the folder that SKILL.md is in, at any depth, removes the folder from all names, and
+// returns its name. A SKILL.md below that folder belongs to the skill. What is outside of it, such
+// as the other files of a repository, is left out.
 func (s *spool) strip() (string, error) {
-	found := ""
+	var documents []string
 	for _, f := range s.files {
-		if !isDocument(path.Base(f.name)) {
-			continue
-		}
-
-		depth, least := strings.Count(f.name, "/"), strings.Count(found, "/")
-		if found != "" && depth == least {
-			return "", &Error{Entry: f.name, Reason: "is a second SKILL.md: upload one skill at a time"}
-		}
-
-		if found == "" || depth < least {
-			found = f.name
+		if isDocument(path.Base(f.name)) && !f.link {
+			documents = append(documents, f.name)
 		}
 	}
 
-	if found == "" || strings.Count(found, "/") > 1 {
-		return "", &Error{Reason: "the archive must have a SKILL.md at its root or in one folder"}
+	if len(documents) == 0 {
+		return "", &Error{Reason: "the archive has no SKILL.md"}
 	}
 
+	found := slices.MinFunc(documents, func(a, b string) int { return strings.Count(a, "/") - strings.Count(b, "/") })
 	prefix := found[:len(found)-len(document)]
-	for i, f := range s.files {
-		name, inside := strings.CutPrefix(f.name, prefix)
-		if !inside {
-			return "", &Error{Entry: f.name, Reason: "is outside of the folder with SKILL.md"}
+	var others []string
+	for _, name := range documents {
+		if !strings.HasPrefix(name, prefix) {
+			others = append(others, path.Dir(name))
 		}
+	}
 
-		if f.name == found {
+	if len(others) > 0 {
+		names := strings.Join(append([]string{path.Dir(found)}, others[:min(len(others), maxNamed)]...), ", ")
+		return "", &Error{Reason: fmt.Sprintf("the archive has several skills, such as %.300s: upload the folder of one", names)}
+	}
+
+	kept := s.files[:0]
+	for _, f := range s.files {
+		name, inside := strings.CutPrefix(f.name, prefix)
+		switch {
+		case !inside:
+			continue
+		case f.link:
+			return "", skillzip.Linked(f.name)
+		case f.name == found:
 			name = document
 		}
 
-		s.files[i].name = name
+		f.name = name
+		kept = append(kept, f)
 	}
 
-	return strings.TrimSuffix(prefix, "/"), nil
+	s.files = kept
+	return path.Base("/" + strings.TrimSuffix(prefix, "/")), nil
 }
+
+// maxNamed bounds the names in the error of an archive with several skills.
+const maxNamed = 4
 
 // isDocument reports whether a name is SKILL.md in any case of its ASCII letters, as the runtime
 // finds it. Letters outside ASCII that fold to those are longer.
@@ -182,7 +196,7 @@ func (s *spool) parse(folder string) (Skill, error) {
 		}
 
 		doc, problem := skill.Parse(data)
-		if doc.Name == "" {
+		if doc.Name == "" || !namePattern.MatchString(doc.Name) && namePattern.MatchString(folder) {
 			doc.Name = folder
 		}
 

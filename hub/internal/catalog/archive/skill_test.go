@@ -120,7 +120,11 @@ func TestArchivesWithTheSameContentAreEqual(t *testing.T) {
 		"tar with ./":      tarred(t, in("./", entry{name: "./"}, entry{name: "./scripts/"})...),
 		"tar by git":       tarred(t, in("pdf-1.0/", entry{kind: tar.TypeXGlobalHeader}, entry{name: "pdf-1.0/"})...),
 		"in another order": zipped(t, files[2], files[0], files[1]),
-		"other letters":    zipped(t, files[0], entry{name: "Skill.MD", content: front}, files[2]),
+		"a repository": tarred(t, in("pdf-main/skills/pdf/", entry{kind: tar.TypeXGlobalHeader}, entry{name: "pdf-main/README.md"},
+			entry{name: "pdf-main/AGENTS.md", kind: tar.TypeSymlink, link: "README.md"})...),
+		"of a program":  zipped(t, in(".claude/skills/pdf/", entry{name: ".claude/"}, entry{name: "LICENSE"})...),
+		"by macOS":      tarred(t, in("./pdf/", entry{name: "./._pdf"}, entry{name: "./pdf/._SKILL.md"}, entry{name: "./pdf/scripts/._a.py"})...),
+		"other letters": zipped(t, files[0], entry{name: "Skill.MD", content: front}, files[2]),
 	} {
 		skill, out, err := normalize(t, data, "other.zip")
 		require.NoError(t, err, label)
@@ -202,34 +206,34 @@ func TestUploadsThatAreRejected(t *testing.T) {
 	}
 	bomb := strings.Repeat("\x00", 3<<20)
 	for want, uploads := range map[string][][]byte{
-		`entry "../a" is outside of the archive`:             both(entry{name: "../a"}),
-		`entry "a/../../b" is outside`:                       both(entry{name: "a/../../b"}),
-		`entry "/etc/passwd" has an absolute path`:           both(entry{name: "/etc/passwd"}),
-		`entry "C:/x" has an absolute path`:                  both(entry{name: "C:/x"}),
-		`entry "a\\b" has a backslash`:                       {tarred(t, skill, entry{name: `a\b`})},
-		`entry "../../a" is outside of the archive`:          {zipped(t, skill, entry{name: `..\..\a`})},
-		`entry "c:/a" has an absolute path`:                  {zipped(t, skill, entry{name: `c:\a`})},
-		`entry "//host/a" has an absolute path`:              {zipped(t, skill, entry{name: `\\host\a`})},
-		`entry "a/b" exists twice`:                           {zipped(t, skill, entry{name: "a/b"}, entry{name: `a\b`})},
-		`entry "a//b" has an empty segment`:                  both(entry{name: "a//b"}),
-		`entry "a/./b" has an empty segment`:                 both(entry{name: "a/./b"}),
-		`entry "a\nb" has control characters`:                both(entry{name: "a\nb"}),
-		`entry "a\u202eb" has control characters`:            both(entry{name: "a\u202eb"}),
-		`has a name of more than 255 bytes`:                  both(entry{name: strings.Repeat("a", 256)}),
-		`is in more than 31 directories`:                     both(entry{name: strings.Repeat("a/", 32) + "b"}),
-		`paths of the archive have more than 262144 bytes`:   both(numbered(1999, "%04d"+strings.Repeat("a", 128))...),
-		`more than 2000 directories`:                         both(numbered(1999, "%04d/b/c")...),
-		`has a path of more than 512 bytes`:                  both(entry{name: strings.Repeat("a/", 256) + "b"}),
-		`entry "a" exists twice`:                             both(entry{name: "a"}, entry{name: "a"}),
-		`entry "A" has the same name as "a" on some systems`: both(entry{name: "a"}, entry{name: "A"}),
-		"entry \"e\u0301\" has the same name as \"é\"":       both(entry{name: "é"}, entry{name: "e\u0301"}),
-		`entry "B/y" has the same name as "b" on some`:       both(entry{name: "b/x"}, entry{name: "B/y"}),
-		`entry "c" exists twice`:                             both(entry{name: "c"}, entry{name: "c/d"}),
-		`more than 2000 entries`:                             both(many...),
-		`entry "bomb" makes the content larger than `:        both(entry{name: "bomb", content: bomb}),
-		`entry "b/SKILL.md" is a second SKILL.md`:            {zipped(t, entry{name: "a/SKILL.md", content: front}, entry{name: "b/SKILL.md", content: front})},
-		`entry "README.md" is outside of the folder`:         {zipped(t, entry{name: "README.md"}, entry{name: "pdf/SKILL.md", content: front})},
-		`must have a SKILL.md at its root or in one folder`: {zipped(t), zipped(t, entry{name: "a/b/SKILL.md"}), zipped(t, entry{name: "README.md"}),
+		`entry "../a" is outside of the archive`:                     both(entry{name: "../a"}),
+		`entry "a/../../b" is outside`:                               both(entry{name: "a/../../b"}),
+		`entry "/etc/passwd" has an absolute path`:                   both(entry{name: "/etc/passwd"}),
+		`entry "C:/x" has an absolute path`:                          both(entry{name: "C:/x"}),
+		`entry "a\\b" has a backslash`:                               {tarred(t, skill, entry{name: `a\b`})},
+		`entry "../../a" is outside of the archive`:                  {zipped(t, skill, entry{name: `..\..\a`})},
+		`entry "c:/a" has an absolute path`:                          {zipped(t, skill, entry{name: `c:\a`})},
+		`entry "//host/a" has an absolute path`:                      {zipped(t, skill, entry{name: `\\host\a`})},
+		`entry "a/b" exists twice`:                                   {zipped(t, skill, entry{name: "a/b"}, entry{name: `a\b`})},
+		`entry "a//b" has an empty segment`:                          both(entry{name: "a//b"}),
+		`entry "a/./b" has an empty segment`:                         both(entry{name: "a/./b"}),
+		`entry "a\nb" has control characters`:                        both(entry{name: "a\nb"}),
+		`entry "a\u202eb" has control characters`:                    both(entry{name: "a\u202eb"}),
+		`has a name of more than 255 bytes`:                          both(entry{name: strings.Repeat("a", 256)}),
+		`is in more than 31 directories`:                             both(entry{name: strings.Repeat("a/", 32) + "b"}),
+		`paths of the archive have more than 262144 bytes`:           both(numbered(1999, "%04d"+strings.Repeat("a", 128))...),
+		`more than 2000 directories`:                                 both(numbered(1999, "%04d/b/c")...),
+		`has a path of more than 512 bytes`:                          both(entry{name: strings.Repeat("a/", 256) + "b"}),
+		`entry "a" exists twice`:                                     both(entry{name: "a"}, entry{name: "a"}),
+		`entry "A" has the same name as "a" on some systems`:         both(entry{name: "a"}, entry{name: "A"}),
+		"entry \"e\u0301\" has the same name as \"é\"":               both(entry{name: "é"}, entry{name: "e\u0301"}),
+		`entry "B/y" has the same name as "b" on some`:               both(entry{name: "b/x"}, entry{name: "B/y"}),
+		`entry "c" exists twice`:                                     both(entry{name: "c"}, entry{name: "c/d"}),
+		`more than 2000 entries`:                                     both(many...),
+		`entry "bomb" makes the content larger than `:                both(entry{name: "bomb", content: bomb}),
+		`has several skills, such as a, b: upload the folder of one`: {zipped(t, entry{name: "a/SKILL.md", content: front}, entry{name: "b/SKILL.md", content: front})},
+		`has several skills, such as a/b, .claude/skills/x: `:        {tarred(t, entry{name: ".claude/skills/x/SKILL.md", content: front}, entry{name: "a/b/SKILL.md", content: front})},
+		`the archive has no SKILL.md`: {zipped(t), zipped(t, entry{name: "README.md"}), zipped(t, entry{name: "SKILL.md", mode: fs.ModeSymlink}),
 			zipped(t, entry{name: "\u017fKILL.md", content: front}), tarred(t, entry{name: "pdf/S\u212aILL.md", content: front})},
 		`has the name "PDF Tools" in its front matter`:      {[]byte("---\nname: PDF Tools\n---\n")},
 		`has the name "" in its front matter`:               {[]byte("# A skill without front matter")},
@@ -237,7 +241,7 @@ func TestUploadsThatAreRejected(t *testing.T) {
 		`the file is not a .zip, a .tar.gz or a SKILL.md`:   {nil, {1, 2, 3}, []byte("a\x00b"), []byte("Rar!\x1a\x07\x01\x00\xff"), []byte("\xff\xfe")},
 		`the file is not a .zip: `:                          {[]byte("PK\x03\x04"), zipped(t, skill)[:100]},
 		`unexpected EOF`:                                    {{0x1f, 0x8b}, tarred(t, skill)[:100], tarred(t, skill)[:len(tarred(t, skill))-4]},
-		`entry "link" is a link`:                            {zipped(t, skill, entry{name: "link", mode: fs.ModeSymlink}), tarred(t, entry{name: "link", kind: tar.TypeSymlink, link: "/etc"}), tarred(t, entry{name: "link", kind: tar.TypeLink, link: "x"})},
+		`entry "link" is a link`:                            {zipped(t, skill, entry{name: "link", mode: fs.ModeSymlink}), tarred(t, skill, entry{name: "link", kind: tar.TypeSymlink, link: "/etc"}), tarred(t, skill, entry{name: "link", kind: tar.TypeLink, link: "x"})},
 		`entry "dev" is not a regular file`:                 {zipped(t, skill, entry{name: "dev", mode: fs.ModeDevice}), zipped(t, skill, entry{name: "dev", mode: fs.ModeNamedPipe}), tarred(t, entry{name: "dev", kind: tar.TypeChar}), tarred(t, entry{name: "dev", kind: tar.TypeFifo})},
 		`is encrypted`:                                      broken(func(d []byte) { d[bytes.LastIndex(d, []byte("PK\x01\x02"))+8] |= 1 }),
 		`entry "data" cannot be read: zip: checksum error`:  broken(func(d []byte) { binary.LittleEndian.PutUint32(d[bytes.LastIndex(d, []byte("PK\x01\x02"))+16:], 7) }),
@@ -325,4 +329,18 @@ func FuzzNormalize(f *testing.F) {
 			require.Equal(t, skill.Description, same.Description)
 		}
 	})
+}
+
+// A name that cannot be that of a skill is replaced by the name of the folder or of the archive.
+func TestNamesThatCannotBeUsed(t *testing.T) {
+	for _, name := range []string{"PDF Tools", "team/pdf", "PDF 工具", ""} {
+		document := entry{name: "SKILL.md", content: "---\nname: " + name + "\ndescription: d\n---\n"}
+		folder := document
+		folder.name = "repo/skills/pdf/SKILL.md"
+		for _, data := range [][]byte{zipped(t, folder), tarred(t, folder), zipped(t, document)} {
+			skill, _, err := normalize(t, data, "pdf.zip")
+			require.NoError(t, err)
+			require.Equal(t, archive.Skill{Name: "pdf", Description: "d"}, skill)
+		}
+	}
 }

@@ -21,6 +21,7 @@ type file struct {
 	name       string
 	at, size   int64
 	executable bool
+	link       bool // it has no content
 }
 
 // spool is a temporary file with the contents of all files.
@@ -65,12 +66,15 @@ func (s *spool) add(e skillzip.Member) error {
 		return nil
 	}
 
-	n, err := io.CopyBuffer(onlyWriter{s.file}, e.Content, s.buffer)
-	if err != nil {
-		return err
+	var n int64
+	if !e.Link {
+		var err error
+		if n, err = io.CopyBuffer(onlyWriter{s.file}, e.Content, s.buffer); err != nil {
+			return err
+		}
 	}
 
-	s.files = append(s.files, file{e.Name, s.size, n, e.Executable})
+	s.files = append(s.files, file{name: e.Name, at: s.size, size: n, executable: e.Executable, link: e.Link})
 	s.size += n
 	return nil
 }
@@ -81,9 +85,10 @@ type onlyWriter struct{ io.Writer }
 // open returns the content of a file.
 func (s *spool) open(f file) *io.SectionReader { return io.NewSectionReader(s.file, f.at, f.size) }
 
-// isForeign reports whether a system added the entry.
+// isForeign reports whether a system added the entry. macOS writes ._x next to x.
 func isForeign(name string) bool {
-	return strings.HasPrefix(name, "__MACOSX/") || path.Base(name) == ".DS_Store"
+	base := path.Base(name)
+	return strings.HasPrefix(name, "__MACOSX/") || strings.HasPrefix(base, "._") || base == ".DS_Store"
 }
 
 // epoch is the time of all files: the first that a zip can represent.
