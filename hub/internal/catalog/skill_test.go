@@ -104,7 +104,7 @@ func TestUploadsOfSkillsAreChecked(t *testing.T) {
 		}
 		invalid("\x00\x01", "is not a .zip, a .tar.gz or a SKILL.md")
 		invalid(zipOf(t, "SKILL.md", skillFile, "../evil", ""), `entry "../evil" is outside of the archive`)
-		invalid(zipOf(t, "a/b", ""), "must have a SKILL.md")
+		invalid(zipOf(t, "a/b", ""), "the archive has no SKILL.md")
 		invalid("---\nname: a\ndescription: "+strings.Repeat("x", 2001)+"\n---\n", "must have at most 2000 characters")
 		for _, text := range []string{`a\u202eb`, `\u2066x`, `a\u200bb`, `\u00ad`} {
 			invalid("---\nname: a\ndescription: \""+text+"\"\n---\n", "The description in SKILL.md must not have")
@@ -113,7 +113,7 @@ func TestUploadsOfSkillsAreChecked(t *testing.T) {
 		for _, name := range []string{"a\u200bb", "a\u00ad", "a\U000e0041", "x/\u2800"} {
 			invalid(zipOf(t, "SKILL.md", skillFile, name, ""), "must not have invisible characters")
 		}
-		invalid(zipOf(t, "\u017fKILL.md", skillFile), "must have a SKILL.md")
+		invalid(zipOf(t, "\u017fKILL.md", skillFile), "the archive has no SKILL.md")
 		send(t, ada, "POST", skills, "a.zip", strings.Repeat("x", 20<<20+1)).Error(http.StatusRequestEntityTooLarge, code.PayloadTooLarge)
 		send(t, ada, "POST", skills, "SKILL.md", skillFile, "type", "other").Error(http.StatusBadRequest, wire.ValidationFailed)
 		require.Empty(t, s.Audit("acme"))
