@@ -79,7 +79,7 @@ func (c *contract) knowledgeSets(admin string) {
 
 func (c *contract) mcpServers(admin string) {
 	const web = `{"name":"web","transport":"http","url":"https://mcp.example.com","headers":{"authorization":"Bearer t-1234"},
-		"oauth":{"clientId":"hub","clientSecret":"s-1234","issuer":"https://login.example.com"},"timeout":"5m","instructions":true}`
+		"oauth":{"clientId":"hub","clientSecret":"s-1234","issuer":"https://login.example.com","scope":"tools/read","audience":"tools"},"timeout":"5m","instructions":true}`
 	const files = `{"name":"files","transport":"stdio","command":"mcp-files","args":["/srv"],"env":{"TOKEN":"t-1234"},"cwd":"files","sandbox":{"read":["/srv"],"write":["files"],"network":"proxy","domains":["files.example.com"]},"title":"Files","description":"Files of a project","enabled":true}`
 	for _, body := range []string{web, files} {
 		c.ok(201, "POST", mcps, admin, body)

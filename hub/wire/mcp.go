@@ -32,6 +32,10 @@ type OAuth struct {
 	ClientSecret string `json:"clientSecret"`
 	// The address of the authorization server if it has another origin.
 	Issuer string `json:"issuer,omitempty"`
+	// Separated by spaces. The default is what the MCP server names.
+	Scope string `json:"scope,omitempty"`
+	// Sent in addition to resource, if the authorization server needs it.
+	Audience string `json:"audience,omitempty"`
 }
 
 // MCPRequest creates or replaces an MCP server. In secrets, *** is the stored value.

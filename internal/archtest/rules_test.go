@@ -98,7 +98,7 @@ var modules = []rule{
 	{"hub/internal/token", "github.com/golang-jwt/jwt/v5", "tokens are created and verified in one place"},
 	{"hub/internal/password", "golang.org/x/crypto/argon2", "passwords are hashed in one place"},
 	{"runtime/tool/js/...", "modernc.org/quickjs/... github.com/evanw/esbuild/... github.com/tdewolff/parse/v2/... golang.org/x/sys/...", "scripts are compiled and run in a worker"},
-	{"runtime/tool/mcp", "github.com/modelcontextprotocol/go-sdk/... github.com/google/jsonschema-go/jsonschema", "an adapter adds its own dependency and no other"},
+	{"runtime/tool/mcp", "github.com/modelcontextprotocol/go-sdk/... github.com/google/jsonschema-go/jsonschema golang.org/x/oauth2/...", "an adapter adds its own dependency and no other; oauth2 has the types of its token sources"},
 	{"runtime/run/natsbus", "github.com/nats-io/nats.go/... github.com/nats-io/jwt/v2 github.com/nats-io/nkeys", "an adapter adds its own dependency and no other"},
 	{"internal/toolschema", "github.com/google/jsonschema-go/jsonschema", "inputs are validated in one place"},
 	{"runtime/internal/builtin", "github.com/bmatcuk/doublestar/v4 golang.org/x/net/html/... github.com/JohannesKaufmann/html-to-markdown/v2/...", "globs and web pages"},

@@ -124,12 +124,14 @@ type MCPServer struct {
 }
 
 // OAuth are credentials of a client for the grant client_credentials of OAuth 2.0. The MCP server
-// names its authorization server, which has the origin of the MCP server or of Issuer. Requests to
-// other origins are rejected.
+// names its authorization server, which has the origin of the MCP server or is Issuer. Issuer may
+// name a token endpoint of another origin. Requests to other origins are rejected.
 type OAuth struct {
 	ClientID     string `json:"clientId"`     // required
 	ClientSecret Secret `json:"clientSecret"` // required
 	Issuer       string `json:"issuer,omitempty"`
+	Scope        string `json:"scope,omitempty"`    // separated by spaces. Defaults to what the MCP server names.
+	Audience     string `json:"audience,omitempty"` // sent in addition to resource, if the authorization server needs it
 }
 
 // Subagent is an agent that another agent can delegate tasks to. It has at most the permissions of

@@ -47,7 +47,7 @@ func fullFile() *agent.File {
 					Sandbox: agent.Sandbox{Read: []string{"/srv/files"}, Network: agentvalue.NetworkNone, Domains: []string{}}},
 				"web": {Transport: "http", URL: "https://mcp.example/",
 					Headers: map[string]agent.Secret{"Authorization": "Bearer sk-team"},
-					OAuth:   agent.OAuth{ClientID: "hosts", ClientSecret: "sk-team", Issuer: "https://login.example"}},
+					OAuth:   agent.OAuth{ClientID: "hosts", ClientSecret: "sk-team", Issuer: "https://login.example", Scope: "tools/read tools/write", Audience: "tools"}},
 				"bare": {Transport: "sse", URL: "https://sse.example/", Headers: map[string]agent.Secret{}},
 			},
 			Limits: agent.AgentLimits{

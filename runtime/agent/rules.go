@@ -239,6 +239,9 @@ func (r *rules) server(s MCPServer, name, key string) {
 		if u, err := url.Parse(s.OAuth.Issuer); s.OAuth.Issuer != "" && (err != nil || !isHTTP(u)) {
 			r.faults.add(child(oauth, "issuer"), "must be an http or https address")
 		}
+
+		r.notEmpty(child(oauth, "scope"), s.OAuth.Scope)
+		r.notEmpty(child(oauth, "audience"), s.OAuth.Audience)
 	}
 
 	foreign := func(name string, present bool) {

@@ -39,7 +39,10 @@ func (v MCP) MarshalJSON() ([]byte, error) {
 	out := wire.MCP{
 		Component: v.Component, Transport: v.Transport, Command: v.Command, Args: v.Args, Env: settings.Plain(v.Env), CWD: v.CWD, Sandbox: v.Sandbox,
 		URL: v.URL, Headers: settings.Plain(v.Headers), Instructions: v.Instructions, Enabled: v.Enabled,
-		OAuth: wire.OAuth{ClientID: v.OAuth.ClientID, ClientSecret: string(v.OAuth.ClientSecret), Issuer: v.OAuth.Issuer},
+		OAuth: wire.OAuth{
+			ClientID: v.OAuth.ClientID, ClientSecret: string(v.OAuth.ClientSecret), Issuer: v.OAuth.Issuer,
+			Scope: v.OAuth.Scope, Audience: v.OAuth.Audience,
+		},
 	}
 	if v.Timeout != 0 {
 		out.Timeout = v.Timeout.String()
@@ -61,8 +64,11 @@ func (in MCPInput) server(fields api.Fields) agent.MCPServer {
 		Transport: in.Transport, Sandbox: checkSandbox(fields, in.Sandbox), Instructions: in.Instructions,
 		Command: fields.Line("command", in.Command, 0, maxCommand), Args: checkArgs(fields, in.Args), CWD: fields.Line("cwd", in.CWD, 0, maxCommand),
 		Env: checkPairs(fields, "env", settings.Hidden(in.Env)), Headers: checkPairs(fields, "headers", settings.Hidden(in.Headers)),
-		URL:   fields.Line("url", in.URL, 0, maxCommand),
-		OAuth: agent.OAuth{ClientID: in.OAuth.ClientID, ClientSecret: agent.Secret(in.OAuth.ClientSecret), Issuer: in.OAuth.Issuer},
+		URL: fields.Line("url", in.URL, 0, maxCommand),
+		OAuth: agent.OAuth{
+			ClientID: in.OAuth.ClientID, ClientSecret: agent.Secret(in.OAuth.ClientSecret), Issuer: in.OAuth.Issuer,
+			Scope: fields.Line("oauth.scope", in.OAuth.Scope, 0, maxCommand), Audience: fields.Line("oauth.audience", in.OAuth.Audience, 0, maxCommand),
+		},
 	}
 	if in.Timeout == "" {
 		return server

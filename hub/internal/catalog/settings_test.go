@@ -54,7 +54,7 @@ func everyServer(t *testing.T) []object {
 	t.Helper()
 	all := []object{
 		{"name": "web", "transport": "http", "url": "https://mcp.example", "headers": object{"X-Key": "planted-h"}, "timeout": "5m0s", "instructions": true,
-			"oauth": object{"clientId": "hub", "clientSecret": "planted-o", "issuer": "https://login.example"}},
+			"oauth": object{"clientId": "hub", "clientSecret": "planted-o", "issuer": "https://login.example", "scope": "tools/read tools/write", "audience": "tools"}},
 		{"name": "files", "transport": "stdio", "command": "mcp-files", "args": []any{"/srv", "${X}"}, "env": object{"TOKEN": "planted-${e}", "EMPTY": ""}, "cwd": "files",
 			"sandbox": object{"read": []any{"/srv"}}},
 	}

@@ -1,10 +1,12 @@
 package mcp_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"sync/atomic"
 	"testing"
 
@@ -94,4 +96,95 @@ func TestSecretIsSentOnlyToTheIssuer(t *testing.T) {
 			require.NotContains(t, err.Error()+w.log.String(), "s3cret-of-hosts")
 		})
 	}
+}
+
+// tenant is an authorization server that publishes no PKCE: its issuer has a path, and judge returns
+// the error for a request for a token, or "".
+func tenant(t *testing.T, endpoint string, judge func(url.Values) string) *httptest.Server {
+	var server *httptest.Server
+	server = web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/tenant/v2.0/.well-known/openid-configuration":
+			fmt.Fprintf(w, `{"issuer":%q,"token_endpoint":%q,"token_endpoint_auth_methods_supported":["client_secret_post"]}`,
+				server.URL+"/tenant/v2.0", cmp.Or(endpoint, server.URL)+"/oauth2/token")
+		case "/oauth2/token":
+			fault := "invalid_client"
+			if r.ParseForm() == nil && r.PostForm.Get("client_secret") == "s3cret-of-hosts" {
+				fault = judge(r.PostForm)
+			}
+			if fault != "" {
+				w.WriteHeader(http.StatusBadRequest)
+				fmt.Fprintf(w, `{"error":%q}`, fault)
+				return
+			}
+			fmt.Fprint(w, `{"access_token":"token-1","token_type":"Bearer","expires_in":3600}`)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	return server
+}
+
+func TestClientCredentialsNeedNoPKCE(t *testing.T) {
+	type judge = func(form url.Values, resource string) string
+	need := func(name, value string) judge {
+		return func(form url.Values, _ string) string {
+			if form.Get(name) != value {
+				return "invalid_request"
+			}
+			return ""
+		}
+	}
+	for name, row := range map[string]struct {
+		oauth agent.OAuth
+		judge judge
+		far   bool // the token endpoint has another origin
+		fault string
+	}{
+		"the resource is sent": {judge: func(form url.Values, resource string) string { return need("resource", resource)(form, "") }},
+		"the resource is rejected": {oauth: agent.OAuth{Scope: "api://tools/.default"}, judge: func(form url.Values, _ string) string {
+			if form.Has("resource") {
+				return "invalid_target"
+			}
+			return need("scope", "api://tools/.default")(form, "")
+		}},
+		"two scopes":         {oauth: agent.OAuth{Scope: "tools/read  tools/write"}, judge: need("scope", "tools/read tools/write")},
+		"no scope":           {judge: need("scope", "")},
+		"an audience":        {oauth: agent.OAuth{Audience: "https://tools.example"}, judge: need("audience", "https://tools.example")},
+		"another origin":     {judge: need("grant_type", "client_credentials"), far: true},
+		"a scope that fails": {oauth: agent.OAuth{Scope: "other"}, judge: need("scope", "tools"), fault: "invalid_request"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var resource string
+			check := func(form url.Values) string { return row.judge(form, resource) }
+			login := tenant(t, "", check)
+			if row.far {
+				login = tenant(t, login.URL, check)
+			}
+			server := protected(t, func(string) string { return login.URL + "/tenant/v2.0" })
+			resource = server.URL + "/mcp"
+			def := overHTTP(resource)
+			def.OAuth = row.oauth
+			def.OAuth.ClientID, def.OAuth.ClientSecret, def.OAuth.Issuer = "hosts", "s3cret-of-hosts", login.URL+"/tenant/v2.0"
+			w := newWorld(t)
+			s := w.open(def)
+			if row.fault != "" {
+				_, err := s.Tools(t.Context())
+				require.ErrorContains(t, err, row.fault)
+				require.NotContains(t, err.Error()+w.log.String(), "s3cret-of-hosts")
+				return
+			}
+			require.Equal(t, tool.Result{Output: "a"}, call(t, find(t, s, "echo"), `{"text":"a"}`))
+		})
+	}
+}
+
+// Another tenant of the configured origin does not get the secret.
+func TestIssuerIsComparedAsAWhole(t *testing.T) {
+	login := tenant(t, "", func(url.Values) string { return "" })
+	def := overHTTP(protected(t, func(string) string { return login.URL + "/tenant/v2.0" }).URL + "/mcp")
+	def.OAuth = agent.OAuth{ClientID: "hosts", ClientSecret: "s3cret-of-hosts", Issuer: login.URL + "/other/v2.0"}
+	_, err := newWorld(t).open(def).Tools(t.Context())
+	require.ErrorContains(t, err, "is not the issuer of oauth")
 }

@@ -9,16 +9,12 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
-	"github.com/modelcontextprotocol/go-sdk/auth/extauth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/modelcontextprotocol/go-sdk/oauthex"
 	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/seed93082962/agenthost/internal/agentvalue"
@@ -103,56 +99,10 @@ func (w *web) transport() sdk.Transport {
 
 	t := &sdk.StreamableClientTransport{Endpoint: w.url, HTTPClient: w.client, MaxEventSize: 2 * maxMessage}
 	if w.oauth.ClientID != "" {
-		t.OAuthHandler = w.credentials()
+		t.OAuthHandler = newCredentials(w)
 	}
 
 	return t
-}
-
-// credentials returns the handler that gets tokens. The MCP server chooses the addresses of its
-// requests, so only those of its own origin and of the configured issuer are allowed.
-func (w *web) credentials() auth.OAuthHandler {
-	allowed := []string{w.origin}
-	if issuer, err := url.Parse(w.oauth.Issuer); err == nil && w.oauth.Issuer != "" {
-		allowed = append(allowed, originOf(issuer))
-	}
-
-	handler, err := extauth.NewClientCredentialsHandler(&extauth.ClientCredentialsHandlerConfig{
-		Credentials: &oauthex.ClientCredentials{
-			ClientID:         w.oauth.ClientID,
-			ClientSecretAuth: &oauthex.ClientSecretAuth{ClientSecret: string(w.oauth.ClientSecret)},
-			Issuer:           w.oauth.Issuer,
-		},
-		HTTPClient: &http.Client{
-			Transport:     tokenRequests{w, allowed},
-			Timeout:       tokenTime,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-	})
-	if err != nil { // the definition was validated
-		w.end(err)
-		return nil
-	}
-
-	return handler
-}
-
-// tokenTime bounds a request for a token.
-const tokenTime = 10 * time.Second
-
-// tokenRequests sends requests only to some origins.
-type tokenRequests struct {
-	web     *web
-	allowed []string
-}
-
-func (t tokenRequests) RoundTrip(req *http.Request) (*http.Response, error) {
-	if !slices.Contains(t.allowed, originOf(req.URL)) {
-		closeBody(req)
-		return nil, fmt.Errorf("%w or of the issuer of oauth", errOtherOrigin)
-	}
-
-	return t.web.base.RoundTrip(req)
 }
 
 func (w *web) done() <-chan struct{} { return nil }
