@@ -76,23 +76,23 @@ func (g *Gateway) put(ctx context.Context, owner string, r deploy.Route) error {
 		return err
 	}
 
-	want, err := g.object(owner, r)
+	have, err := g.d.readRoute(ctx, r.Key)
 	if err != nil {
 		return err
 	}
 
-	if want == nil {
-		return errors.New("the runtime has no Service yet")
+	if have != nil && have.GetAnnotations()[noteOwner] != owner {
+		return deploy.ErrForeignRoute
 	}
 
-	have, err := g.d.readRoute(ctx, r.Key)
+	want, err := g.object(owner, r)
 	switch {
 	case err != nil:
 		return err
+	case want == nil:
+		return errors.New("the runtime has no Service yet")
 	case have == nil:
 		return g.d.apply(ctx, httpRoutes, want, nil)
-	case have.GetAnnotations()[noteOwner] != owner:
-		return deploy.ErrForeignRoute
 	case same(have, want):
 		return rejected(have)
 	}
