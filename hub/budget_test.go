@@ -183,7 +183,7 @@ func TestChatsAndDirectRunsUseExactlyTheBudget(t *testing.T) {
 					}
 					text, err := io.ReadAll(res.Body)
 					_ = res.Body.Close()
-					if res.StatusCode == http.StatusTooManyRequests && strings.Contains(string(text), "is used up") {
+					if res.StatusCode == http.StatusTooManyRequests && strings.Contains(string(text), "used all of") {
 						return
 					}
 					if err != nil || res.StatusCode != http.StatusTooManyRequests && !strings.Contains(string(text), "event: done") {

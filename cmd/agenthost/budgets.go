@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,29 @@ func budgetColumns(b wire.Budget, name string) []field {
 		{"hard", amount(b.Hard)},
 		{"resets", b.ResetsAt},
 	}
+}
+
+// budgetText returns how much of a budget is used, for the user of an agent.
+func budgetText(b wire.Budget) string {
+	who, what := "You have", "budget"
+	if b.Kind == "agent" {
+		who = "The agent has"
+	}
+
+	if b.Unit == "tokens" {
+		what = b.Unit
+	}
+
+	period := "today's"
+	if b.Period == "month" {
+		period = "this month's"
+	}
+
+	if b.Hard == nil {
+		return fmt.Sprintf("%s used %s %s up to the limit of the warning, %s.", who, period, what, amount(b.Soft))
+	}
+
+	return fmt.Sprintf("%s used %.0f %% of %s %s.", who, math.Floor(100*b.Spent / *b.Hard), period, what)
 }
 
 func amount(n *float64) string {

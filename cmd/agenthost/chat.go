@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
 	hubwire "github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -25,6 +28,8 @@ type chat struct {
 	session  string
 	message  string
 	thinking bool
+	failure  string   // the type of the last error
+	budgets  []string // kinds of those that were printed
 	signals  chan os.Signal
 }
 
@@ -195,7 +200,56 @@ func (c *chat) send(ctx context.Context, message string) error {
 		return errInterrupted
 	}
 
-	return fmt.Errorf("%w: it is %s", errAnswer, status)
+	err := fmt.Errorf("%w: it is %s", errAnswer, status)
+	if remedy := c.remedy(ctx); remedy != "" {
+		err = fmt.Errorf("%w\n%s", err, remedy)
+	}
+
+	return err
+}
+
+// remedy returns who can do what about the fault of a provider, or "" for another fault.
+func (c *chat) remedy(ctx context.Context) string {
+	code := model.Code(c.failure)
+	if !slices.Contains([]model.Code{model.CodeAuth, model.CodeConnection, model.CodeTimeout, model.CodeInvalidRequest, model.CodeRateLimit}, code) {
+		return ""
+	}
+
+	agent, err := c.client.Agents.Get(ctx, c.agent)
+	if err != nil {
+		return ""
+	}
+
+	names, err := providersByID(ctx, c.client)
+	if err != nil {
+		return ""
+	}
+
+	name := names[agent.ProviderID]
+	word := name // of the command line
+	if strings.ContainsAny(name, " \t'\"") {
+		word = strconv.Quote(name)
+	}
+
+	switch code {
+	case model.CodeAuth:
+		return fmt.Sprintf("The provider %s rejected its key. A maintainer can replace it: agenthost providers set %s --key", name, word)
+	case model.CodeInvalidRequest:
+		return fmt.Sprintf("The provider %s rejected the request. A maintainer can test whether it has the model %s: agenthost providers probe %s", name, agent.Model, word)
+	case model.CodeRateLimit:
+		return fmt.Sprintf("The provider %s accepts no more requests of this account for now. Send the message again later.", name)
+	}
+
+	return fmt.Sprintf("The provider %s did not respond. A maintainer can test it: agenthost providers probe %s", name, word)
+}
+
+// noteBudget prints a budget that is used up to its soft limit, once in a conversation.
+func (c *chat) noteBudget(b hubwire.Budget) {
+	text := budgetText(b)
+	if !slices.Contains(c.budgets, b.Kind) {
+		c.budgets = append(c.budgets, b.Kind)
+		c.note("\n%s", text)
+	}
 }
 
 // print prints an event.
@@ -232,12 +286,14 @@ func (c *chat) print(event wire.Payload) error {
 		return err
 	case *hubwire.Saved:
 		for _, budget := range event.Budgets {
-			c.note("\nThe budget of the %s is used up to its soft limit until %s.", budget.Kind, day(budget.ResetsAt))
+			c.noteBudget(budget)
 		}
 	case *wire.Result:
 		for _, text := range event.Errors {
 			c.note("\n%s", printable(text))
 		}
+
+		c.failure = event.ErrorType
 	case *wire.Done:
 		_, err := fmt.Fprintln(c.stdout)
 		return err

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
+	"syscall"
 
 	"github.com/seed93082962/agenthost/hub/wire"
 )
@@ -25,6 +27,22 @@ func loopback(addr string) error {
 	}
 
 	return nil
+}
+
+// withFreePort adds to the error of an address that is taken one that is free.
+func withFreePort(err error, addr string) error {
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return err
+	}
+
+	host, _, _ := net.SplitHostPort(addr) // it was checked
+	free, failed := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if failed != nil {
+		return err
+	}
+
+	defer func() { _ = free.Close() }()
+	return fmt.Errorf("another program listens on %s: add --addr %s, which is free", addr, free.Addr())
 }
 
 // deployDemo deploys the demo agent, and starts the agents of the last time.
@@ -77,6 +95,12 @@ func (d *dev) moveDemo(ctx context.Context, agent wire.Agent, provider, model st
 
 // startAgents starts the agents that the last process has stopped.
 func (d *dev) startAgents(ctx context.Context) error {
+	var started []string
+	defer func() {
+		if len(started) > 0 {
+			fmt.Fprintf(d.stdout, "Started again, as they were: %s\n", strings.Join(started, ", "))
+		}
+	}()
 	for agent, err := range d.client.Agents.List(ctx, "") {
 		if err != nil {
 			return err
@@ -84,6 +108,7 @@ func (d *dev) startAgents(ctx context.Context) error {
 
 		state, err := d.client.Deployments.Get(ctx, agent.Name)
 		if err == nil && state.State == wire.StateStopped {
+			started = append(started, agent.Name)
 			_, err = d.client.Deployments.Start(ctx, agent.Name)
 		}
 

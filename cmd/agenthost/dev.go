@@ -113,7 +113,7 @@ func (d *dev) serve(ctx context.Context) error {
 	}()
 	select {
 	case err := <-ended:
-		return err
+		return withFreePort(err, d.addr)
 	case url := <-ready:
 		if err := d.start(ctx, url); err != nil {
 			stop()
@@ -123,6 +123,7 @@ func (d *dev) serve(ctx context.Context) error {
 
 	var working sync.WaitGroup
 	working.Go(func() { d.work(ctx) })
+	working.Go(func() { d.watchServers(ctx) })
 	select {
 	case err := <-ended:
 		return err

@@ -23,3 +23,6 @@ var After = after
 
 // LogLine exports logLine.
 var LogLine = logLine
+
+// BudgetText exports budgetText.
+var BudgetText = budgetText

@@ -136,6 +136,7 @@ func (d *dev) deployFolder(ctx context.Context) error {
 
 	var failed error
 	for i := range b.file.Agents {
+		d.warnTools(&b.file.Agents[i])
 		if err := d.deployOne(ctx, b, i, skills); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("agent %s: %w", b.file.Agents[i].ID, err))
 		}

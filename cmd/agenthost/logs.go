@@ -97,7 +97,7 @@ func (a *app) readable(lines []string) []string {
 }
 
 // logLine returns a line of a log as time, level, message and other values, with the ends of ids, or "" for a request that
-// only reads the state of the runtime. A line that is no entry of the logger is returned unchanged.
+// only reads the state of the runtime. Any other line is returned unchanged.
 func logLine(line string) string {
 	decoder := json.NewDecoder(strings.NewReader(line))
 	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {

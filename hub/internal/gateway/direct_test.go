@@ -87,7 +87,7 @@ func TestRunsAtTheRuntimeAreCounted(t *testing.T) {
 		limit(t, counts, 45, 15)
 		run(map[string]any{"message": "hello"})
 		refused := run(map[string]any{"message": "hello"})
-		require.Contains(t, refused.Error(http.StatusTooManyRequests, wire.RateLimited)["message"], "The agent has a budget for each month, which is used up")
+		require.Contains(t, refused.Error(http.StatusTooManyRequests, wire.RateLimited)["message"], "The agent has used all of this month's ")
 		require.NotEmpty(t, refused.Header.Get("Retry-After"))
 		require.EqualValues(t, 3, counted(t, counts)[0].Runs)
 		s.As("", "", "").Do(http.MethodPost, "/runtime/a/v1/runs/"+id+"/cancel", nil, "X-Api-Key", apiKey).Want(http.StatusConflict)

@@ -85,7 +85,7 @@ func TestUnfinishedRequests(t *testing.T) {
 			next(http.StatusOK, "")
 			require.Equal(t, "{}\n", <-began)
 		case 3, 4:
-			next(http.StatusTooManyRequests, "is used up")
+			next(http.StatusTooManyRequests, "used all of")
 		}
 		if i == 4 {
 			break

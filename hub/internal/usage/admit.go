@@ -91,21 +91,30 @@ func (b budget) admit(others int64, now time.Time) error {
 		return nil
 	}
 
-	whose := "The agent has a budget for each " + b.Period
+	who, what := "The agent has", "budget"
 	if b.Kind == OfUser {
-		whose = "You have a budget for each " + b.Period
+		who = "You have"
+	}
+
+	if b.Unit == InTokens {
+		what = "tokens"
+	}
+
+	resets := b.resets(now)
+	period, until := "today's", "midnight UTC"
+	if b.Period == PerMonth {
+		period, until = "this month's", resets.Format("2 January")+", midnight UTC"
 	}
 
 	switch runs := (b.Hard - b.Spent) / b.Reserve; { // that have a reserve: see admits
 	case runs > others:
 		return nil
 	case runs > 0:
-		message := whose + ", and the rest is reserved by answers in progress: send the message again when one of them has ended."
+		message := fmt.Sprintf("The rest of %s %s is reserved by answers in progress: send the message again when one of them has ended.", period, what)
 		return &api.Refusal{Err: &wire.Error{Code: wire.RateLimited, RetryAfter: reservedFor, Message: message}, Limit: api.LimitBudget}
 	}
 
-	resets := b.resets(now)
-	message := fmt.Sprintf("%s, which is used up: it resets at %s.", whose, resets.Format(time.RFC3339))
+	message := fmt.Sprintf("%s used all of %s %s: no message is accepted until %s.", who, period, what, until)
 	return &api.Refusal{Err: &wire.Error{Code: wire.RateLimited, RetryAfter: resets.Sub(now), Message: message}, Limit: api.LimitBudget}
 }
 

@@ -181,6 +181,10 @@ func (h *Host) startSpares() {
 
 func (h *Host) startSpare() {
 	p, err := h.start()
+	if errors.Is(err, errClosed) {
+		return
+	}
+
 	if err != nil {
 		h.cfg.Logger.Warn("worker of custom tools did not start", "err", err)
 		return

@@ -223,7 +223,7 @@ class Answer {
         break;
       case "hub.saved":
         this.saved = e;
-        for (const budget of listOf(e.budgets)) this.notice(t("chat.budget", { name: budget.name }));
+        for (const budget of listOf(e.budgets)) this.notice(budget.kind === "user" ? t("chat.budget_own", { n: Math.floor((100 * budget.spent) / (budget.hard || budget.soft)) }) : t("chat.budget", { name: budget.name }));
         break;
       default:
     }

@@ -208,6 +208,7 @@ export default {
   "chat.answer": "Answer",
   "chat.begin": "Chat with {name}",
   "chat.budget": "The budget of {name} is used up to its warning limit.",
+  "chat.budget_own": "You have used {n} % of your budget.",
   "chat.code": "Code",
   "chat.compacted": "Earlier messages were summarised.",
   "chat.complete": "The answer is complete.",

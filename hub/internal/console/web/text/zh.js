@@ -208,6 +208,7 @@ export default {
   "chat.answer": "回答",
   "chat.begin": "与 {name} 对话",
   "chat.budget": "{name} 的预算已用到警告额度。",
+  "chat.budget_own": "您已使用预算的 {n} %。",
   "chat.code": "代码",
   "chat.compacted": "较早的消息已被总结。",
   "chat.complete": "回答已完成。",
