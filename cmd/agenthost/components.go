@@ -45,7 +45,7 @@ func (a *app) scenesCommand() *cobra.Command {
 }
 
 func (a *app) mcpsCommand() *cobra.Command {
-	return componentCommand(a, serverKind, "MCP servers that agents mount", func(c *client.Client) client.Catalog[wire.MCP, wire.MCPRequest] {
+	cmd := componentCommand(a, serverKind, "MCP servers that agents mount", func(c *client.Client) client.Catalog[wire.MCP, wire.MCPRequest] {
 		return c.MCPs
 	}, func(m wire.MCP) []field {
 		return []field{
@@ -57,6 +57,8 @@ func (a *app) mcpsCommand() *cobra.Command {
 			{"description", m.Description},
 		}
 	}, func(agent wire.Agent, name string) bool { return slices.Contains(agent.MCPs, name) })
+	cmd.AddCommand(a.importServersCommand())
+	return cmd
 }
 
 func (a *app) knowledgeCommand() *cobra.Command {

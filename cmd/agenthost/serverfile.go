@@ -1,0 +1,379 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// serverFile is a file with the MCP servers of another program: .mcp.json and
+// claude_desktop_config.json have mcpServers, mcp.json of VS Code has servers and inputs.
+type serverFile struct {
+	name   string
+	text   []byte
+	getenv func(string) string
+	lines  map[string]int    // by the path of a member
+	inputs map[string]string // the default values of inputs by id
+	faults []error
+}
+
+// parseServers returns the servers of a file, sorted by name, with the values of variables. The error
+// has all faults with their lines.
+func parseServers(name string, text []byte, getenv func(string) string) ([]wire.MCPRequest, error) {
+	f := &serverFile{name: name, text: plainJSON(text), getenv: getenv, lines: map[string]int{}, inputs: map[string]string{}}
+	root, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+
+	list, _ := root["inputs"].([]any)
+	for _, element := range list {
+		input, _ := element.(map[string]any)
+		id, _ := input["id"].(string)
+		if value, ok := input["default"].(string); ok {
+			f.inputs[id] = value
+		}
+	}
+
+	servers := []wire.MCPRequest{}
+	for _, key := range []string{"mcpServers", "servers"} {
+		value, ok := root[key]
+		entries, isObject := value.(map[string]any)
+		if ok && !isObject {
+			f.fault(key, "must be an object with a member for each server")
+		}
+
+		for _, server := range slices.Sorted(maps.Keys(entries)) {
+			servers = append(servers, f.server(key+"."+server, server, entries[server]))
+		}
+	}
+
+	if root["mcpServers"] == nil && root["servers"] == nil {
+		f.fault("", "the file has neither mcpServers nor servers")
+	}
+
+	return servers, errors.Join(f.faults...)
+}
+
+func (f *serverFile) fault(path, format string, args ...any) {
+	line := f.lines[path]
+	for parent := path; line == 0 && parent != ""; line = f.lines[parent] {
+		parent = parent[:max(strings.LastIndexByte(parent, '.'), 0)]
+	}
+
+	about := ""
+	if path != "" {
+		about = path + ": "
+	}
+
+	f.faults = append(f.faults, fmt.Errorf("%s:%d: %s%s", f.name, max(line, 1), about, fmt.Sprintf(format, args...)))
+}
+
+// read returns the object of the file, and records the lines of its members.
+func (f *serverFile) read() (map[string]any, error) {
+	if err := json.Unmarshal(f.text, new(json.RawMessage)); err != nil {
+		offset := len(f.text)
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+			offset = int(syntax.Offset)
+		}
+
+		return nil, fmt.Errorf("%s:%d: %w", f.name, f.lineOf(offset), err)
+	}
+
+	decoder := json.NewDecoder(bytes.NewReader(f.text))
+	decoder.UseNumber()
+	value, err := f.value(decoder, "")
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", f.name, err)
+	}
+
+	root, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s:1: the file is not an object", f.name)
+	}
+
+	return root, nil
+}
+
+func (f *serverFile) lineOf(offset int) int {
+	return 1 + bytes.Count(f.text[:min(offset, len(f.text))], []byte("\n"))
+}
+
+// value returns the next value. The text is valid JSON.
+func (f *serverFile) value(decoder *json.Decoder, path string) (any, error) {
+	token, err := decoder.Token()
+	if err != nil {
+		return nil, err
+	}
+
+	switch token {
+	case json.Delim('{'):
+		object := map[string]any{}
+		for decoder.More() {
+			key, err := decoder.Token()
+			if err != nil {
+				return nil, err
+			}
+
+			name := fmt.Sprint(key)
+			at := strings.TrimPrefix(path+"."+name, ".")
+			if _, repeated := object[name]; repeated {
+				f.fault(at, "is repeated on line %d", f.lineOf(int(decoder.InputOffset())))
+			} else {
+				f.lines[at] = f.lineOf(int(decoder.InputOffset()))
+			}
+
+			object[name], err = f.value(decoder, at)
+			if err != nil {
+				return nil, err
+			}
+		}
+
+		_, err = decoder.Token()
+		return object, err
+	case json.Delim('['):
+		list := []any{}
+		for decoder.More() {
+			at := fmt.Sprintf("%s.%d", path, len(list))
+			element, err := f.value(decoder, at)
+			if err != nil {
+				return nil, err
+			}
+
+			f.lines[at] = f.lineOf(int(decoder.InputOffset()))
+			list = append(list, element)
+		}
+
+		_, err = decoder.Token()
+		return list, err
+	}
+
+	return token, nil
+}
+
+// ignored are members that do not change how a server runs.
+var ignored = []string{"gallery", "version", "dev"}
+
+// advice is what to do about members that the hub does not have.
+var advice = map[string]string{
+	"envFile":       "write its variables into env",
+	"headersHelper": "write the headers into headers",
+	"oauth":         "set the client with agenthost mcps apply; the hub has client credentials only",
+	"alwaysAllow":   "write the tools into allowedTools of the agent, as mcp__SERVER__TOOL",
+	"autoApprove":   "write the tools into allowedTools of the agent, as mcp__SERVER__TOOL",
+}
+
+// server returns the request for a server.
+func (f *serverFile) server(path, name string, value any) wire.MCPRequest {
+	req := wire.MCPRequest{Name: name}
+	entry, ok := value.(map[string]any)
+	if !ok {
+		f.fault(path, "must be an object")
+		return req
+	}
+
+	for _, key := range slices.Sorted(maps.Keys(entry)) {
+		at := path + "." + key
+		switch v := entry[key]; key {
+		case "type", "transport":
+			req.Transport = f.transport(at, v)
+		case "command":
+			req.Command = f.string(at, v)
+		case "args":
+			list, isList := v.([]any)
+			if !isList {
+				f.fault(at, "must be a list of strings")
+			}
+
+			for i, element := range list {
+				req.Args = append(req.Args, f.string(fmt.Sprintf("%s.%d", at, i), element))
+			}
+		case "env":
+			req.Env = f.pairs(at, v)
+		case "headers":
+			req.Headers = f.pairs(at, v)
+		case "url":
+			req.URL = f.string(at, v)
+		case "cwd":
+			req.CWD = f.string(at, v)
+		case "description":
+			req.Description = f.string(at, v)
+		case "timeout":
+			req.Timeout = f.milliseconds(at, v)
+		case "disabled":
+			disabled, isBool := v.(bool)
+			if !isBool {
+				f.fault(at, "must be true or false")
+			}
+
+			enabled := !disabled
+			req.Enabled = &enabled
+		default:
+			if !slices.Contains(ignored, key) {
+				remedy := "remove it"
+				if text := advice[key]; text != "" {
+					remedy = text
+				}
+
+				f.fault(at, "the hub does not have this setting: %s", remedy)
+			}
+		}
+	}
+
+	if req.Transport == "" && req.URL != "" {
+		req.Transport = agentvalue.TransportHTTP
+	} else if req.Transport == "" {
+		req.Transport = agentvalue.TransportStdio
+	}
+
+	f.check(path, req)
+	return req
+}
+
+// check judges a server by the rules of the runtime, which the hub has too.
+func (f *serverFile) check(path string, req wire.MCPRequest) {
+	server := agent.MCPServer{Transport: req.Transport, Command: req.Command, Args: req.Args, CWD: req.CWD, URL: req.URL}
+	server.Env, server.Headers = secrets(req.Env), secrets(req.Headers)
+	probe := agent.Agent{
+		ID: "a", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolDemo}, MCPServers: map[string]agent.MCPServer{req.Name: server},
+	}
+	faults, _ := errors.AsType[agent.Faults](probe.Validate())
+	unusable, _ := errors.AsType[agent.Faults](probe.Check())
+	for _, fault := range slices.Concat(faults, unusable) {
+		field := strings.TrimPrefix(fault.Key, "mcpServers."+req.Name)
+		field = strings.TrimPrefix(field, fmt.Sprintf("mcpServers[%q]", req.Name)) // of a name with other characters
+		field = strings.TrimPrefix(field, ".")
+		at := strings.TrimSuffix(path+"."+field, ".")
+		if field == "transport" {
+			at = path + ".type"
+		}
+
+		f.fault(at, "%s", fault.Message)
+	}
+
+	isRelative := strings.ContainsAny(req.Command, `/\`) && !strings.HasPrefix(req.Command, "/")
+	if isRelative && req.CWD == "" {
+		f.fault(path+".command", "is relative, and the server starts in an empty directory: write an absolute path, or set cwd")
+	}
+
+	if u, err := url.Parse(req.URL); req.URL != "" && (err != nil || u.User != nil) {
+		f.fault(path+".url", "must be an address without a user and a password: write them into headers")
+	}
+}
+
+func secrets(values map[string]string) map[string]agent.Secret {
+	out := map[string]agent.Secret{}
+	for name, value := range values {
+		out[name] = agent.Secret(value)
+	}
+
+	return out
+}
+
+func (f *serverFile) transport(path string, value any) string {
+	switch text := f.string(path, value); text {
+	case "streamable-http", "streamableHttp":
+		return agentvalue.TransportHTTP
+	case agentvalue.TransportStdio, agentvalue.TransportHTTP, agentvalue.TransportSSE:
+		return text
+	default:
+		f.fault(path, "must be stdio, http or sse")
+		return agentvalue.TransportStdio
+	}
+}
+
+func (f *serverFile) milliseconds(path string, value any) string {
+	number, _ := value.(json.Number)
+	n, err := number.Int64()
+	if err != nil || n <= 0 || n > int64(24*time.Hour/time.Millisecond) {
+		f.fault(path, "must be a number of milliseconds, at most a day")
+		return ""
+	}
+
+	return (time.Duration(n) * time.Millisecond).String()
+}
+
+func (f *serverFile) pairs(path string, value any) map[string]string {
+	object, ok := value.(map[string]any)
+	if !ok {
+		f.fault(path, "must be an object of strings")
+	}
+
+	pairs := map[string]string{}
+	for name, element := range object {
+		pairs[name] = f.string(path+"."+name, element)
+	}
+
+	return pairs
+}
+
+// string returns a string with the values of its variables: ${NAME} and ${NAME:-default}, and of VS
+// Code ${env:NAME} and ${input:id}.
+func (f *serverFile) string(path string, value any) string {
+	text, ok := value.(string)
+	if !ok {
+		f.fault(path, "must be a string")
+		return ""
+	}
+
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "${")
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+
+		reference, after, closed := strings.Cut(rest, "}")
+		if !closed {
+			f.fault(path, "${ has no }")
+			return out.String()
+		}
+
+		out.WriteString(f.variable(path, reference))
+		text = after
+	}
+}
+
+func (f *serverFile) variable(path, reference string) string {
+	if id, ok := strings.CutPrefix(reference, "input:"); ok {
+		name := strings.ToUpper(strings.ReplaceAll(id, "-", "_"))
+		value := f.getenv(name)
+		if value == "" {
+			value = f.inputs[id]
+		}
+
+		if value == "" {
+			f.fault(path, "the input %q has no value: set the environment variable %s", id, name)
+		}
+
+		return value
+	}
+
+	name, other, hasDefault := strings.Cut(strings.TrimPrefix(reference, "env:"), ":-")
+	isName := name != "" && !strings.ContainsFunc(name, func(c rune) bool {
+		return c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
+	})
+	switch value := f.getenv(name); {
+	case strings.Contains(other, "${"):
+		f.fault(path, "the default of ${%s} must not contain a variable", name)
+	case !isName || name == "workspaceFolder" || name == "userHome" || name == "pathSeparator":
+		f.fault(path, "${%s} has no value in a hub: write the value", reference)
+	case value != "":
+		return value
+	case !hasDefault:
+		f.fault(path, "the environment variable %s is not set: set it, or write ${%s:-default}", name, name)
+	}
+
+	return other
+}
