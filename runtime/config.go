@@ -27,7 +27,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// Config configures a [Runtime]. All fields except Agents have defaults.
+// Config configures a [Runtime]. All fields except Agents have defaults, with which agents have no
+// access to files and commands of this machine.
 type Config struct {
 	// Agents are the hosted agents. The API lists them in this order.
 	Agents []agent.Agent
@@ -36,7 +37,13 @@ type Config struct {
 	// Without keys, /v1 is open to every client that can connect.
 	APIKeys []string
 
-	// CWD is the working directory of the agents. Defaults to the current directory.
+	// CWD is the working directory of the agents. Agents read all files below it with Read, Glob and
+	// Grep, unless their definition denies it, and every client that may call the API does. The tools
+	// Write, Edit and Bash change what the definitions or Approve permit. Bash is not limited to CWD,
+	// unless OpenSandbox confines it.
+	//
+	// Defaults to none: agents do not have these six tools, an agent whose AllowedTools names one is
+	// unavailable, and the API serves an empty directory, which Close removes.
 	CWD string
 
 	// Limits of runs. Defaults to those of [agent.Limits].
@@ -175,20 +182,16 @@ type RunInfo struct {
 
 func (c Config) withDefaults() (Config, error) {
 	var err error
-	if c.CWD == "" {
-		if c.CWD, err = os.Getwd(); err != nil {
+	if c.CWD != "" {
+		if c.CWD, err = filepath.Abs(c.CWD); err != nil {
 			return c, fmt.Errorf("find the working directory: %w", err)
 		}
-	}
 
-	if c.CWD, err = filepath.Abs(c.CWD); err != nil {
-		return c, fmt.Errorf("find the working directory: %w", err)
-	}
-
-	if info, err := os.Stat(c.CWD); err != nil {
-		return c, fmt.Errorf("open the working directory: %w", err)
-	} else if !info.IsDir() {
-		return c, fmt.Errorf("open the working directory: %s is not a directory", c.CWD)
+		if info, err := os.Stat(c.CWD); err != nil {
+			return c, fmt.Errorf("open the working directory: %w", err)
+		} else if !info.IsDir() {
+			return c, fmt.Errorf("open the working directory: %s is not a directory", c.CWD)
+		}
 	}
 
 	if slices.Contains(c.APIKeys, "") {

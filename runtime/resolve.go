@@ -38,6 +38,7 @@ func (rt *Runtime) resolve(h *hosted, def *agent.Agent, skills []skill.Skill, pa
 		}
 	}
 
+	faults = append(faults, rt.needsCWD(def))
 	prompt, err := rt.systemPrompt(def)
 	faults = append(faults, err)
 	m, err := rt.model(def.Provider)
@@ -101,10 +102,7 @@ func (rt *Runtime) resolve(h *hosted, def *agent.Agent, skills []skill.Skill, pa
 
 	cfg.Servers = values(servers)
 	h.servers = cfg.Servers
-	if cfg.Builtin, err = rt.builtin(def, skills, policy, box, limits.MaxToolOutputBytes); err != nil {
-		return nil, err
-	}
-
+	cfg.Builtin = rt.builtin(def, skills, policy, box, limits.MaxToolOutputBytes)
 	return engine.New(cfg)
 }
 
@@ -125,10 +123,7 @@ func (rt *Runtime) subagents(def *agent.Agent, parent engine.Config, servers map
 
 		own := only(skills, sub.Skills, func(s skill.Skill) string { return s.Name })
 		own = readableSkills(own, cfg.Policy)
-		if cfg.Builtin, err = rt.builtin(def, own, cfg.Policy, box, parent.MaxToolOutput); err != nil {
-			return nil, err
-		}
-
+		cfg.Builtin = rt.builtin(def, own, cfg.Policy, box, parent.MaxToolOutput)
 		cfg.Name = name
 		cfg.Servers = only(values(servers), sub.MCPServers, tool.Server.Name)
 		cfg.Request.Model = cmp.Or(sub.Model, cfg.Request.Model)
@@ -170,16 +165,38 @@ func values(servers map[string]tool.Server) []tool.Server {
 }
 
 // builtin returns the built-in tools of an agent.
-func (rt *Runtime) builtin(def *agent.Agent, skills []skill.Skill, policy *permission.Policy, box tool.Confiner, maxOutput int) ([]tool.Tool, error) {
-	tools, err := builtin.Tools(builtin.Config{
-		Dir: rt.dir, Skills: skills, Hides: policy.Hides, DeniesRead: policy.DeniesRead, Env: rt.commandEnv(def), MaxOutput: maxOutput,
+func (rt *Runtime) builtin(def *agent.Agent, skills []skill.Skill, policy *permission.Policy, box tool.Confiner, maxOutput int) []tool.Tool {
+	cfg := builtin.Config{
+		Skills: skills, Hides: policy.Hides, DeniesRead: policy.DeniesRead, Env: rt.commandEnv(def), MaxOutput: maxOutput,
 		Sandbox: box,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make built-in tools: %w", err)
+	}
+	if rt.private == "" {
+		cfg.Dir = rt.dir
 	}
 
-	return tools, nil
+	return builtin.Tools(cfg)
+}
+
+// needsCWD returns an error if a definition lists a tool that needs a working directory, of a runtime
+// without one.
+func (rt *Runtime) needsCWD(def *agent.Agent) error {
+	if rt.private == "" {
+		return nil
+	}
+
+	entries := slices.Clone(def.AllowedTools)
+	for _, sub := range def.Subagents {
+		entries = append(entries, sub.Tools...)
+	}
+
+	for _, entry := range entries {
+		name, _, _ := strings.Cut(entry, "(")
+		if slices.Contains(builtin.InDir, name) {
+			return fmt.Errorf("the tool %s needs Config.CWD, the working directory of the agents", name)
+		}
+	}
+
+	return nil
 }
 
 // resolvePath returns the target of a path in the input of a tool, for the policy. The target need

@@ -72,6 +72,51 @@ func TestTheToolsOfAnAgent(t *testing.T) {
 	}
 }
 
+// The snippet of the README: neither the model nor a client gets at the directory of the server.
+func TestARuntimeWithoutAWorkingDirectory(t *testing.T) {
+	server := t.TempDir()
+	writeFile(t, server, ".env", "KEY=canary")
+	t.Chdir(server)
+	up := modeltest.Start(t, modeltest.Anthropic,
+		modeltest.Stream(modeltest.ToolCall("t1", "Read", `{"file_path":".env"}`), modeltest.ToolCall("t2", "Bash", `{"command":"cat .env > taken"}`),
+			modeltest.ToolCall("t3", "Write", `{"file_path":"taken","content":"x"}`), modeltest.ToolCall("t4", "Grep", `{"pattern":"KEY"}`)),
+		modeltest.Stream(modeltest.Text("Hi.")))
+	b := serve(t, up, func(c *runtime.Config) {
+		c.CWD = ""
+		c.Agents[0].PermissionMode = "bypassPermissions"
+		c.Approve = func(context.Context, runtime.ApprovalRequest) bool { return true }
+	})
+	s := b.open(t.Context(), t, hello)
+	cwd := s.next().data["cwd"]
+	s.until("done")
+	require.Equal(t, []string{"TodoWrite", "WebFetch"}, offered(t, up, 0))
+	require.NotContains(t, string(up.Requests()[1].Body), "canary")
+	require.NoFileExists(t, filepath.Join(server, "taken"))
+	require.NotEqual(t, server, cwd)
+	require.JSONEq(t, `{"path":"","entries":[]}`, b.do(t, "GET", "/v1/files", "").body)
+	require.Equal(t, 404, b.do(t, "GET", "/v1/files/content?path=.env", "").status)
+	require.NoError(t, b.Close())
+	require.NoDirExists(t, cwd.(string))
+}
+
+func TestToolsThatNeedAWorkingDirectory(t *testing.T) {
+	for name, change := range map[string]func(*agent.Agent){
+		"by name":      func(a *agent.Agent) { a.AllowedTools = []string{"TodoWrite", "Read"} },
+		"by a pattern": func(a *agent.Agent) { a.AllowedTools = []string{"Read(docs/**)"} },
+		"of a subagent": func(a *agent.Agent) {
+			a.Subagents = map[string]agent.Subagent{"r": {Description: "d", Prompt: "p", Tools: []string{"Read"}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := serve(t, nil, func(c *runtime.Config) {
+				c.CWD = ""
+				change(&c.Agents[0])
+			})
+			require.EqualError(t, b.Unavailable()["helper"], "the tool Read needs Config.CWD, the working directory of the agents")
+		})
+	}
+}
+
 // TestBuiltinTools compares the list in package agent with the tools of a running agent.
 func TestBuiltinTools(t *testing.T) {
 	books := &shelf{name: "books", list: &tool.List{Resources: func(context.Context, tool.Call, string) (tool.Result, error) { return tool.Result{}, nil }}}

@@ -13,6 +13,9 @@
 //	defer rt.Close()
 //	http.Handle("/ai/", http.StripPrefix("/ai", rt))
 //
+// Such an agent has no access to this machine. [agent.Agent] says which calls of tools
+// an agent may make, and [Config].CWD what it may do with files and commands.
+//
 // The package does not listen, read the environment or handle signals. To shut down, a program
 // calls [Runtime.Drain] while it still serves requests, and [Runtime.Close] at the end.
 //
@@ -26,8 +29,10 @@ package runtime
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,6 +58,7 @@ type Runtime struct {
 	crossing  *http.CrossOriginProtection
 	client    *http.Client
 	dir       *filesafe.Dir // the working directory
+	private   string        // the empty directory of a runtime without Config.CWD
 	files     *filesafe.Handlers
 	protected []string // paths, see protectedPaths
 	skills    *skill.Scanner
@@ -119,6 +125,14 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 // open opens the working directory and resolves the agents.
 func (rt *Runtime) open(ctx context.Context) error {
 	var err error
+	if rt.cfg.CWD == "" {
+		if rt.private, err = os.MkdirTemp("", "agenthost-runtime-"); err != nil {
+			return fmt.Errorf("make the working directory: %w", err)
+		}
+
+		rt.cfg.CWD = rt.private
+	}
+
 	rt.protected = protectedPaths(&rt.cfg)
 	if rt.dir, err = filesafe.Open(rt.cfg.CWD); err != nil {
 		return err
@@ -183,6 +197,10 @@ func (rt *Runtime) Close() error {
 
 	if rt.dir != nil {
 		_ = rt.dir.Close() // read-only
+	}
+
+	if rt.private != "" {
+		err = errors.Join(err, os.RemoveAll(rt.private))
 	}
 
 	if rt.cfg.HTTPClient == nil {

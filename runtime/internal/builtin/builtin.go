@@ -23,7 +23,8 @@ import (
 
 // Config of the tools.
 type Config struct {
-	// Dir is the working directory, which no file tool leaves. Required. The caller closes it.
+	// Dir is the working directory, which no file tool leaves. Defaults to none: then there are no
+	// tools [InDir]. The caller closes it.
 	Dir *filesafe.Dir
 
 	// Skills are the skills that the tool Skill returns. Read may also open the files below the
@@ -57,13 +58,12 @@ type Config struct {
 	Client *http.Client
 }
 
-// Tools returns all built-in tools except Task, which the engine implements. Skill is included if
-// there are skills.
-func Tools(c Config) ([]tool.Tool, error) {
-	if c.Dir == nil {
-		return nil, errors.New("make built-in tools: no working directory")
-	}
+// InDir are the names of the tools that need a working directory.
+var InDir = []string{"Read", "Write", "Edit", "Glob", "Grep", "Bash"}
 
+// Tools returns all built-in tools except Task, which the engine implements. Those of InDir are
+// included if there is a working directory, and Skill if there are skills.
+func Tools(c Config) []tool.Tool {
 	c.MaxOutput = cmp.Or(c.MaxOutput, 100_000)
 	c.BashPath = cmp.Or(c.BashPath, "/bin/bash")
 	if c.Hides == nil {
@@ -74,14 +74,17 @@ func Tools(c Config) ([]tool.Tool, error) {
 		c.DeniesRead = func(string) bool { return false }
 	}
 
-	tools := []tool.Tool{
-		newRead(&c), newWrite(&c), newEdit(&c), newGlob(&c), newGrep(&c), newBash(&c), newWebFetch(&c), newTodoWrite(&c),
+	var tools []tool.Tool
+	if c.Dir != nil {
+		tools = append(tools, newRead(&c), newWrite(&c), newEdit(&c), newGlob(&c), newGrep(&c), newBash(&c))
 	}
+
+	tools = append(tools, newWebFetch(&c), newTodoWrite(&c))
 	if len(c.Skills) > 0 {
 		tools = append(tools, newSkill(&c))
 	}
 
-	return tools, nil
+	return tools
 }
 
 // inputSchema returns the schema of an input. Both parameters are JSON: the names of required

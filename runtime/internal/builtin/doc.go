@@ -2,7 +2,7 @@
 // TodoWrite and Skill. Their names and inputs are the ones that models and users know.
 //
 //	dir, err := filesafe.Open("/srv/work")
-//	tools, err := builtin.Tools(builtin.Config{Dir: dir})
+//	tools := builtin.Tools(builtin.Config{Dir: dir})
 //
 // # Files
 //

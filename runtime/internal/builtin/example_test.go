@@ -17,11 +17,7 @@ func ExampleTools() {
 		return
 	}
 	defer func() { _ = dir.Close() }()
-	tools, err := builtin.Tools(builtin.Config{Dir: dir})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	tools := builtin.Tools(builtin.Config{Dir: dir})
 	for _, one := range tools {
 		fmt.Println(one.Spec().Name, one.Spec().ReadOnly)
 		if one.Spec().Name != "Read" {

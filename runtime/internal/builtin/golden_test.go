@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,8 +25,7 @@ func TestSpecs(t *testing.T) {
 	dir, err := filesafe.Open(t.TempDir())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, dir.Close()) }()
-	tools, err := builtin.Tools(builtin.Config{Dir: dir, Skills: []skill.Skill{{Name: "pdf"}}})
-	require.NoError(t, err)
+	tools := builtin.Tools(builtin.Config{Dir: dir, Skills: []skill.Skill{{Name: "pdf"}}})
 	var out strings.Builder
 	for _, one := range tools {
 		spec := one.Spec()
@@ -85,7 +85,20 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-func TestToolsNeedADirectory(t *testing.T) {
-	_, err := builtin.Tools(builtin.Config{})
-	require.EqualError(t, err, "make built-in tools: no working directory")
+func TestToolsWithoutADirectory(t *testing.T) {
+	var names []string
+	for _, one := range builtin.Tools(builtin.Config{}) {
+		names = append(names, one.Spec().Name)
+	}
+	require.Equal(t, []string{"WebFetch", "TodoWrite"}, names)
+
+	dir, err := filesafe.Open(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, dir.Close()) })
+	for _, one := range builtin.Tools(builtin.Config{Dir: dir}) {
+		if !slices.Contains(names, one.Spec().Name) {
+			names = append(names, one.Spec().Name)
+		}
+	}
+	require.ElementsMatch(t, append([]string{"WebFetch", "TodoWrite"}, builtin.InDir...), names)
 }

@@ -33,10 +33,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	tools, err := builtin.Tools(builtin.Config{Dir: dir, Client: &http.Client{}})
-	if err != nil {
-		log.Fatal(err)
-	}
+	tools := builtin.Tools(builtin.Config{Dir: dir, Client: &http.Client{}})
 	var added []tool.Tool
 	for _, t := range tools {
 		if t.Spec().Name == "WebFetch" {
