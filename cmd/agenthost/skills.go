@@ -1,14 +1,13 @@
 package main
 
 import (
-	"archive/zip"
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -57,33 +56,60 @@ func (a *app) uploadSkillCommand() *cobra.Command {
 	var replace, kind string
 	cmd := a.command(action{
 		use: "upload PATH", short: "Upload a skill: a directory, an archive or a SKILL.md", args: []string{"PATH"}, files: true,
-		long:    "Uploads a directory with a SKILL.md, a .zip, a .tar.gz or a SKILL.md. With --replace, an existing skill gets the files.",
+		long: `Uploads a directory with a SKILL.md, a .zip, a .tar.gz or a SKILL.md. Of a repository, it uploads every folder with a
+SKILL.md. With --replace, an existing skill gets the files.`,
 		example: "  agenthost skills upload ./travel\n  agenthost skills upload ./travel --replace travel",
 		run: func(ctx context.Context, c *client.Client, args []string) error {
-			file, done, err := a.openSkill(args[0])
+			paths, err := skillFolders(args[0])
 			if err != nil {
 				return err
 			}
-			defer done()
-			file.Type = kind
-			var skill wire.Skill
+
+			if len(paths) == 1 {
+				return a.uploadSkill(ctx, c, paths[0], replace, kind)
+			}
+
 			if replace != "" {
-				skill, err = c.Skills.Replace(ctx, replace, 0, file)
-			} else {
-				skill, err = c.Skills.Create(ctx, file)
+				return usage("%s has several skills, such as %s and %s: upload the folder of one", args[0], paths[0], paths[1])
 			}
 
-			if err != nil {
-				return err
+			var failed []error
+			for _, path := range paths {
+				if err := a.uploadSkill(ctx, c, path, "", kind); err != nil {
+					failed = append(failed, fmt.Errorf("%s: %w", path, err))
+				}
 			}
 
-			return a.printOne(skill, skillColumns(skill)...)
+			return errors.Join(failed...)
 		},
 	})
 	cmd.Flags().StringVar(&replace, "replace", "", "`name` of the skill whose files are replaced")
 	cmd.Flags().StringVar(&kind, "type", "", "expert or community")
 	_ = cmd.RegisterFlagCompletionFunc("replace", a.completeFlag(skillNames))
 	return cmd
+}
+
+// uploadSkill uploads one skill, or replaces the files of the skill named replace, and prints it.
+func (a *app) uploadSkill(ctx context.Context, c *client.Client, path, replace, kind string) error {
+	file, done, err := a.openSkill(path)
+	if err != nil {
+		return err
+	}
+
+	defer done()
+	file.Type = kind
+	var skill wire.Skill
+	if replace != "" {
+		skill, err = c.Skills.Replace(ctx, replace, 0, file)
+	} else {
+		skill, err = c.Skills.Create(ctx, file)
+	}
+
+	if err != nil {
+		return err
+	}
+
+	return a.printOne(skill, skillColumns(skill)...)
 }
 
 // openSkill opens a file, or packs a directory. The returned function closes the file.
@@ -105,35 +131,4 @@ func (a *app) openSkill(path string) (client.Upload, func(), error) {
 	content := bytes.NewReader(packed)
 	reader := &seekingProgress{progress: progress{Reader: content, app: a, name: path, size: content.Size()}, seeker: content}
 	return client.Upload{FileName: name + ".zip", Content: reader}, func() {}, nil
-}
-
-// packSkill returns a zip archive of a directory, below its name, and that name. The same files
-// have the same archive.
-func packSkill(dir string) ([]byte, string, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, "", err
-	}
-
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, "", err
-	}
-
-	defer func() { _ = root.Close() }()
-	var out bytes.Buffer
-	archive := zip.NewWriter(&out)
-	if err := archive.AddFS(root.FS()); err != nil {
-		return nil, "", err
-	}
-
-	if err := archive.Close(); err != nil {
-		return nil, "", err
-	}
-
-	if out.Len() > maxFile {
-		return nil, "", fmt.Errorf("the archive has more than %d bytes", maxFile)
-	}
-
-	return out.Bytes(), filepath.Base(dir), nil
 }
