@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
@@ -19,10 +20,12 @@ import (
 type decoder struct {
 	form   bool // decode the body of a request, see [DecodeForm]
 	lookup func(string) (string, bool)
-	faults Faults
-	places map[string]place
-	faulty map[string]bool // keys with a fault
-	above  map[string]bool // keys with a faulty key below them
+	// The variables of an MCP server can have defaults. Those of a key cannot: a default would be one.
+	defaults bool
+	faults   Faults
+	places   map[string]place
+	faulty   map[string]bool // keys with a fault
+	above    map[string]bool // keys with a faulty key below them
 }
 
 // packagePath is the path of this package.
@@ -214,7 +217,7 @@ func (d *decoder) secret(n *yaml.Node, to *Secret, key string) {
 		return
 	}
 
-	value, err := expand(n.Value, d.lookup)
+	value, err := expand(n.Value, d.defaults, d.lookup)
 	if err != nil {
 		d.fault(key, "%s", err)
 		return
@@ -275,6 +278,14 @@ func (d *decoder) fields(n *yaml.Node, v reflect.Value, key string) {
 		}
 	}
 
+	server, isServer := v.Addr().Interface().(*MCPServer)
+	isServer = isServer && !d.form
+	if isServer {
+		renameType(n)
+		d.defaults = true
+		defer func() { d.defaults = false }()
+	}
+
 	for _, e := range d.unique(n, key) {
 		k := child(key, e.key)
 		if i, ok := names[e.key]; ok {
@@ -295,6 +306,29 @@ func (d *decoder) fields(n *yaml.Node, v reflect.Value, key string) {
 		}
 
 		d.fault(k, "unknown key%s", hint)
+	}
+
+	if isServer && !d.has(child(key, "transport")) {
+		server.inferTransport()
+	}
+}
+
+// renameType renames the key type of an MCP server, which other programs have, to transport.
+func renameType(n *yaml.Node) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == "type" {
+			n.Content[i].Value = "transport"
+		}
+	}
+}
+
+// inferTransport sets the transport of a server that has only a command or a URL.
+func (s *MCPServer) inferTransport() {
+	switch {
+	case s.Command != "" && s.URL == "":
+		s.Transport = agentvalue.TransportStdio
+	case s.URL != "" && s.Command == "":
+		s.Transport = agentvalue.TransportHTTP
 	}
 }
 

@@ -27,7 +27,7 @@ var errEmpty = syntaxErrorf(place{1, 1}, "the file is empty; at least the key ag
 // that is unknown, repeated, null or in another letter case is a fault.
 //
 // In values of apiKey, baseUrl, bus, env and headers, ${NAME} is replaced by the variable, and $${
-// is a literal ${. A variable that is not set is a fault. A variable that is empty is a fault in
+// is a literal ${. In an MCP server, ${NAME:-default} has a default. A variable that is not set is a fault. A variable that is empty is a fault in
 // apiKey and baseUrl: otherwise a runtime could accept every caller, or an agent could use another
 // address, by mistake.
 //

@@ -39,14 +39,14 @@ func (s Secret) MarshalText() ([]byte, error) {
 // UnmarshalText decodes the output of MarshalText. It fails on ${NAME}: only [Parse] expands
 // variables.
 func (s *Secret) UnmarshalText(text []byte) error {
-	v, err := expand(string(text), func(string) (string, bool) { return "", false })
+	v, err := expand(string(text), false, func(string) (string, bool) { return "", false })
 	*s = Secret(v)
 	return err
 }
 
-// expand replaces ${NAME} by the value of the variable, and $${ by ${. Values are not expanded
-// again. Errors contain names of variables, never values.
-func expand(s string, lookup func(string) (string, bool)) (string, error) {
+// expand replaces ${NAME} by the value of the variable, and $${ by ${. With defaults, it replaces
+// ${NAME:-default} by the default if the variable is empty or not set. Values are not expanded again. Errors contain names of variables, never values.
+func expand(s string, defaults bool, lookup func(string) (string, bool)) (string, error) {
 	var out strings.Builder
 	for {
 		i := strings.Index(s, "${")
@@ -67,12 +67,23 @@ func expand(s string, lookup func(string) (string, bool)) (string, error) {
 			return "", errors.New("${ without }; write $${ for a literal ${")
 		}
 
+		other, hasDefault := "", false
+		if defaults {
+			name, other, hasDefault = strings.Cut(name, ":-")
+		}
+
 		if !isVariable(name) {
 			return "", errors.New("${...} must contain the name of an environment variable; write $${ for a literal ${")
 		}
 
+		if strings.Contains(other, "${") {
+			return "", fmt.Errorf("the default of ${%s} must not contain a variable", name)
+		}
+
 		value, ok := lookup(name)
-		if !ok {
+		if hasDefault && value == "" {
+			value = other
+		} else if !ok {
 			return "", fmt.Errorf("environment variable %s is not set", name)
 		}
 

@@ -96,4 +96,25 @@ func TestSecretText(t *testing.T) {
 	}
 	var s agent.Secret
 	require.EqualError(t, json.Unmarshal([]byte(`"${A}"`), &s), "environment variable A is not set")
+	require.ErrorContains(t, json.Unmarshal([]byte(`"${A:-b}"`), &s), "must contain the name of an environment variable")
+}
+
+// Servers as other programs have them: type or no transport, and defaults of variables.
+func TestServersOfOtherPrograms(t *testing.T) {
+	const text = `{"agents": [{"id": "a", "model": "m", "provider": {"protocol": "demo"}, "mcpServers": {
+		"notes": {"command": "npx", "env": {"SET": "${SET:-x}", "EMPTY": "${EMPTY:-y}", "NONE": "a${NONE:-z:-}b", "LITERAL": "$${NONE:-z}", "BLANK": "${NONE:-}"}},
+		"issues": {"type": "http", "url": "https://issues.example/mcp", "headers": {"Authorization": "Bearer ${NONE:-none}"}},
+		"old": {"type": "sse", "url": "https://old.example/sse"},
+		"web": {"url": "https://web.example/mcp"}}}]}`
+	file, err := agent.Parse("agents.json", []byte(text), func(name string) (string, bool) {
+		value, ok := map[string]string{"SET": "s", "EMPTY": ""}[name]
+		return value, ok
+	})
+	require.NoError(t, err)
+	require.Equal(t, map[string]agent.MCPServer{
+		"notes":  {Transport: "stdio", Command: "npx", Env: map[string]agent.Secret{"SET": "s", "EMPTY": "y", "NONE": "az:-b", "LITERAL": "${NONE:-z}", "BLANK": ""}},
+		"issues": {Transport: "http", URL: "https://issues.example/mcp", Headers: map[string]agent.Secret{"Authorization": "Bearer none"}},
+		"old":    {Transport: "sse", URL: "https://old.example/sse"},
+		"web":    {Transport: "http", URL: "https://web.example/mcp"},
+	}, file.Agents[0].MCPServers)
 }
