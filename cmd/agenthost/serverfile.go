@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/agentvalue"
@@ -261,6 +262,10 @@ func (f *serverFile) check(path string, req wire.MCPRequest) {
 		f.fault(at, "%s", fault.Message)
 	}
 
+	if strings.ContainsFunc(req.Command+req.URL+req.CWD, unicode.IsControl) {
+		f.fault(path, "command, url and cwd must have no control characters")
+	}
+
 	isRelative := strings.ContainsAny(req.Command, `/\`) && !strings.HasPrefix(req.Command, "/")
 	if isRelative && req.CWD == "" {
 		f.fault(path+".command", "is relative, and the server starts in an empty directory: write an absolute path, or set cwd")
@@ -311,7 +316,15 @@ func (f *serverFile) pairs(path string, value any) map[string]string {
 
 	pairs := map[string]string{}
 	for name, element := range object {
-		pairs[name] = f.string(path+"."+name, element)
+		at := path + "." + name
+		pairs[name] = f.string(at, element)
+		if strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune("=:", c) }) {
+			f.fault(at, "the name has a character that is not permitted")
+		}
+
+		if strings.HasSuffix(path, ".headers") && strings.ContainsFunc(pairs[name], func(c rune) bool { return c < ' ' && c != '\t' || c > '~' }) {
+			f.fault(at, "a header must have printed ASCII characters only")
+		}
 	}
 
 	return pairs

@@ -40,8 +40,14 @@ changes nothing. It deletes no server.`,
 
 			for i, req := range servers {
 				state, err := importServer(ctx, c, req, stored[i])
-				if err != nil {
-					return fmt.Errorf("import %s: %w", req.Name, err)
+				if err != nil { // of a limit that only the hub knows
+					for j := range i {
+						if stored[j].Version == 0 {
+							err = errors.Join(err, c.MCPs.Delete(ctx, servers[j].Name))
+						}
+					}
+
+					return fmt.Errorf("import %s, the servers that were created are deleted again: %w", req.Name, err)
 				}
 
 				if err := a.result("The MCP server %s is %s.", req.Name, state); err != nil {
