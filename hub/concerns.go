@@ -139,6 +139,7 @@ func (h *Hub) openSignIn(ctx context.Context) error {
 
 	h.users, err = user.New(ctx, user.Config{
 		Store: h.store, Passwords: passwords, PublicURL: cfg.PublicURL, SetupToken: cfg.SetupToken, External: cfg.External, Offline: cfg.Offline,
+		Program: cfg.Authenticate != nil,
 		Withdraw: func(ctx context.Context, tx *store.Tx, caller api.Caller, tenantID, userID string, role rbac.Role) error {
 			return h.deploys.RotateKeysReadBy(ctx, tx, caller, tenantID, userID, role)
 		},
@@ -159,7 +160,7 @@ func (h *Hub) openSignIn(ctx context.Context) error {
 	}
 
 	h.external, err = external.New(external.Config{
-		Store: h.store, Sessions: h.sessions, PublicURL: cfg.PublicURL, Logins: cfg.External,
+		Store: h.store, Sessions: h.sessions, PublicURL: cfg.PublicURL, Logins: cfg.External, Program: cfg.Authenticate != nil,
 		Global: cfg.IdentityProvider, BootstrapAdmins: cfg.BootstrapAdmins, OpsKey: cfg.OpsKey, Offline: cfg.Offline,
 		HasData: h.organizationHasData,
 		EndDeployments: func(ctx context.Context, tx *store.Tx, tenantID string, stop bool) (int, error) {

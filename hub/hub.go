@@ -100,6 +100,10 @@ type Config struct {
 	// called for each request that needs a user, and its error is the response: 401 for one that wraps
 	// [wire.Unauthenticated], and otherwise 500.
 	//
+	// The console has no form for such a user: it asks the user to sign in at the program, and then
+	// sends requests with what the browser has for the hub's address, such as a cookie. Sign-out of the
+	// console does not end that session.
+	//
 	// Such a user has everything that the role permits, except the changes of users, invitations and
 	// CLI tokens. The program decides when the access ends: it cancels the context of a stream.
 	// Defaults to none.

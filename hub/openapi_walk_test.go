@@ -25,6 +25,7 @@ const (
 var unseen = map[string]string{
 	"POST /auth/change-password 409":               "another change has to come between two statements",
 	"GET /auth/mode 200 default_org":               "only in external mode",
+	"GET /auth/mode 200 program":                   "only with Config.Authenticate",
 	"POST /api/v1/admin/users 409 conflict":        "only in external mode",
 	"GET /auth/userinfo 200 email":                 "users of the built-in mode have none",
 	"GET /auth/userinfo 200 groups":                "users of the built-in mode have none",

@@ -27,6 +27,8 @@ type Mode struct {
 	SetupRequired bool   `json:"setup_required"`
 	// The organization of a login without org, in external mode.
 	DefaultOrg string `json:"default_org,omitempty"`
+	// The program that contains the hub has users of its own, who sign in there.
+	Program bool `json:"program,omitzero"`
 }
 
 // UserInfo is the caller.

@@ -10,7 +10,50 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
+	"github.com/seed93082962/agenthost/rbac"
 )
+
+// The console has no form for users of the program that contains the hub.
+func TestUsersOfTheProgram(t *testing.T) {
+	t.Parallel()
+	for name, external := range map[string]bool{"builtin": false, "external": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, func(cfg *hub.Config) {
+				cfg.External = external
+				cfg.Authenticate = func(r *http.Request) (*hub.Caller, error) {
+					cookie, err := r.Cookie("program")
+					if err != nil {
+						return nil, nil //nolint:nilerr // the hub authenticates the request
+					}
+					return &hub.Caller{UserID: cookie.Value, UserName: "Ada of the program", RoleNow: rbac.Admin}, nil
+				}
+			})
+			mode := s.call("GET", "/auth/mode", "", nil, http.StatusOK)
+			require.Equal(t, true, mode["program"])
+			b := newTab(t)
+			b.open(s.url + "/console/tools")
+			b.see("Sign in at your program")
+			require.False(t, eval[bool](b, `document.querySelector("input") !== null`))
+			b.accessible("the sign-in at a program")
+			b.fits()
+			b.click("button.primary")
+			b.see("Sign in at your program")
+			b.do(chromedp.Evaluate[chromedp.Void](`document.cookie = "program=7; path=/"`))
+			b.click("button.primary")
+			b.see("What an agent can call")
+			b.open(s.url + "/console/account")
+			b.see("Ada of the program")
+			b.do(chromedp.Evaluate[chromedp.Void](`document.cookie = "program=; path=/; max-age=0"`))
+			// A request of the page finds that the program has ended the session.
+			b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("a[href$='/console/tools']")?.click()`))
+			b.see("Sign in at your program")
+			b.click("button.quiet.small:not([lang])") // an account of the hub
+			b.wait(`document.querySelector("input[name=` + map[bool]string{true: "org", false: "password"}[external] + `]") !== null`)
+			b.clean(s.url)
+		})
+	}
+}
 
 // A page that is loaded often and in many tabs keeps its session, also while the token is rotated.
 func TestPagesKeepTheirSession(t *testing.T) {

@@ -66,6 +66,9 @@ type Config struct {
 	// Logins enables the routes of logins. Without it, clients can only be registered.
 	Logins bool
 
+	// Program reports that the program that contains the hub has users of its own.
+	Program bool
+
 	// Global is the client for organizations that are not registered. Defaults to none.
 	Global GlobalClient
 

@@ -39,7 +39,7 @@ func (s *Service) mode(r *http.Request) (wire.Mode, error) {
 		err = nil
 	}
 
-	return wire.Mode{Mode: "external", DefaultOrg: org}, err
+	return wire.Mode{Mode: "external", DefaultOrg: org, Program: s.cfg.Program}, err
 }
 
 func (s *Service) orgCheck(r *http.Request) (bodies.Organization, error) {

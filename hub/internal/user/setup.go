@@ -179,11 +179,11 @@ func (s *Service) allowSetup(ctx context.Context, from api.Caller, in wire.Setup
 // Mode returns how users sign in, and whether the first user has to be created.
 func (s *Service) Mode(ctx context.Context) (wire.Mode, error) {
 	if s.cfg.External {
-		return wire.Mode{Mode: s.source()}, nil
+		return wire.Mode{Mode: s.source(), Program: s.cfg.Program}, nil
 	}
 
 	required, err := setupRequired(ctx, s.store.Read())
-	return wire.Mode{Mode: s.source(), SetupRequired: required}, err
+	return wire.Mode{Mode: s.source(), SetupRequired: required, Program: s.cfg.Program}, err
 }
 
 // ModeName returns builtin or external.

@@ -70,6 +70,9 @@ type Config struct {
 	// password.
 	External bool
 
+	// Program reports that the program that contains the hub has users of its own.
+	Program bool
+
 	// Offline is for commands of an operator, which may run while hubs serve the database. An
 	// offline Service creates no setup token.
 	Offline bool

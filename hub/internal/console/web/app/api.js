@@ -104,8 +104,10 @@ export async function request(method, path, options = {}) {
     await refresh();
     response = await send(method, path, options);
   }
-  if (!response.ok) throw await faultOf(response);
-  return response;
+  if (response.ok) return response;
+  const fault = await faultOf(response);
+  if (user && !token && ended.includes(fault.code)) forget(); // the program has ended the session
+  throw fault;
 }
 
 /** call sends a request and returns the JSON of the response, or null. @param {string} method @param {string} path @param {any} [body] @param {Options} options */
@@ -143,6 +145,12 @@ export function refresh() {
     }
   }).finally(() => { refreshing = null; });
   return refreshing;
+}
+
+/** enterAsOwn begins a session of a user whom the program that contains the hub has signed in, by what the browser sends it, such as a cookie. */
+export async function enterAsOwn() {
+  user = await get("/auth/userinfo");
+  changed(user);
 }
 
 /** signIn signs in with {username, password} or {code}. With replace, it may replace the session of another user in this browser. */

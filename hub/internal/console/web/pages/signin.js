@@ -1,6 +1,6 @@
 // The pages before a session: sign-in, registration, first setup, and the change of a password that an admin set.
 import { html, useEffect, useState } from "../lib/preact.js";
-import { call, currentUser, get, query, signIn, signOut, signUp } from "../app/api.js";
+import { call, currentUser, enterAsOwn, get, isOver, query, signIn, signOut, signUp } from "../app/api.js";
 import { base, currentPlace, to } from "../app/router.js";
 import { dateTime, has, language, languages, t } from "../app/text.js";
 import { Button, describe, Skeleton } from "../parts/basic.js";
@@ -121,6 +121,10 @@ function Register({ invite, setup, role, until, onDone }) {
     <p class="soft"><a href=${to("login")}>${t("signin.have_account")}</a></p></${Box}>`;
 }
 
+/** Program is for users of the program that contains the hub. Others may have an account of the hub. */
+const Program = ({ retry, account }) => html`<${Box} title=${t("signin.title")}><p>${t("signin.program")}</p><${Button} kind="primary" action=${retry}>${t("signin.continue")}</${Button}>
+  <p><button type="button" class="button quiet small" onClick=${account}>${t("signin.have_account")}</button></p></${Box}>`;
+
 const Notice = ({ text, retry }) => html`<${Box} title=${t("signin.welcome")}><p role="alert">${text}</p>${retry ? html`<${Button} action=${retry}>${t("action.retry")}</${Button}>` : html`<p><a href=${to("login")}>${t("signin.action")}</a></p>`}</${Box}>`;
 
 /** SignIn decides which of the pages is shown. */
@@ -141,9 +145,16 @@ export function SignIn({ mustChange, onDone }) {
     }
     const mode = await get("/auth/mode");
     const notice = (text) => setView(html`<${Notice} text=${text} />`);
-    if (mode.mode === "external") {
+    const form = mode.mode === "external" ? html`<${Provider} org=${mode.default_org} fault=${fault} />` : html`<${Password} onDone=${onDone} />`;
+    if (mode.program && !registers && !fault) {
+      const enter = () => enterAsOwn().then(onDone, (error) => {
+        if (!isOver(error)) throw error;
+        setView(html`<${Program} retry=${enter} account=${() => setView(form)} />`);
+      });
+      await enter();
+    } else if (mode.mode === "external") {
       if (registers) notice(t("signin.register_external"));
-      else setView(html`<${Provider} org=${mode.default_org} fault=${fault} />`);
+      else setView(form);
     } else if (setup && mode.setup_required) setView(html`<${Register} setup=${setup} onDone=${onDone} />`);
     else if (setup) notice(t("signin.is_set_up"));
     else if (mode.setup_required) setView(html`<${Notice} text=${t("signin.no_user")} retry=${start} />`);
@@ -156,7 +167,7 @@ export function SignIn({ mustChange, onDone }) {
       });
       if (found) setView(html`<${Register} invite=${invite} role=${found.role} until=${found.expires_at} onDone=${onDone} />`);
       else notice(t("signin.invite_invalid"));
-    } else setView(html`<${Password} onDone=${onDone} />`);
+    } else setView(form);
   };
   const start = () => decide().catch((error) => setView(html`<${Box} title=${t("signin.title")}><p class="error" role="alert">${describe(error)}</p>
     <${Button} action=${start}>${t("action.retry")}</${Button}></${Box}>`));

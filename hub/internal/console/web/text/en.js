@@ -556,6 +556,7 @@ export default {
   "signin.org_help": "Leave the field empty for the default one.",
   "signin.password": "Password",
   "signin.password_rule": "8 to 128 characters, not a common one.",
+  "signin.program": "Sign in at your program, which contains this hub. Then continue here.",
   "signin.provider": "You sign in with the identity provider of your organization.",
   "signin.register_external": "Users of this hub sign in with their identity provider.",
   "signin.replace": "This browser is signed in as {user} ({org}). Continue only if you started a login as {next} ({other}): all tabs then change to it.",

@@ -556,6 +556,7 @@ export default {
   "signin.org_help": "留空表示默认组织。",
   "signin.password": "密码",
   "signin.password_rule": "8 到 128 个字符，且不能是常见密码。",
+  "signin.program": "请先在集成了此服务器的程序中登录，然后在这里继续。",
   "signin.provider": "您将通过组织的身份提供方登录。",
   "signin.register_external": "此服务器的用户通过身份提供方登录。",
   "signin.replace": "此浏览器已登录为 {user}（{org}）。仅当您自己发起了 {next}（{other}）的登录时才继续：所有标签页都会切换。",
