@@ -129,6 +129,7 @@ func (h *Hub) openStore(ctx context.Context) error {
 // openSignIn opens users and the ways in which they sign in.
 func (h *Hub) openSignIn(ctx context.Context) error {
 	cfg := h.cfg
+	program := cfg.Authenticate != nil && !cfg.ConsoleForms
 	passwords := password.New(password.Config{Store: h.store, Cost: cfg.passwordCost})
 	var err error
 	if !cfg.Offline {
@@ -139,7 +140,7 @@ func (h *Hub) openSignIn(ctx context.Context) error {
 
 	h.users, err = user.New(ctx, user.Config{
 		Store: h.store, Passwords: passwords, PublicURL: cfg.PublicURL, SetupToken: cfg.SetupToken, External: cfg.External, Offline: cfg.Offline,
-		Program: cfg.Authenticate != nil,
+		Program: program,
 		Withdraw: func(ctx context.Context, tx *store.Tx, caller api.Caller, tenantID, userID string, role rbac.Role) error {
 			return h.deploys.RotateKeysReadBy(ctx, tx, caller, tenantID, userID, role)
 		},
@@ -160,7 +161,7 @@ func (h *Hub) openSignIn(ctx context.Context) error {
 	}
 
 	h.external, err = external.New(external.Config{
-		Store: h.store, Sessions: h.sessions, PublicURL: cfg.PublicURL, Logins: cfg.External, Program: cfg.Authenticate != nil,
+		Store: h.store, Sessions: h.sessions, PublicURL: cfg.PublicURL, Logins: cfg.External, Program: program,
 		Global: cfg.IdentityProvider, BootstrapAdmins: cfg.BootstrapAdmins, OpsKey: cfg.OpsKey, Offline: cfg.Offline,
 		HasData: h.organizationHasData,
 		EndDeployments: func(ctx context.Context, tx *store.Tx, tenantID string, stop bool) (int, error) {

@@ -100,14 +100,18 @@ type Config struct {
 	// called for each request that needs a user, and its error is the response: 401 for one that wraps
 	// [wire.Unauthenticated], and otherwise 500.
 	//
-	// The console has no form for such a user: it asks the user to sign in at the program, and then
-	// sends requests with what the browser has for the hub's address, such as a cookie. Sign-out of the
-	// console does not end that session.
+	// The console asks users to sign in at the program, without a form, unless ConsoleForms is set. Then
+	// it sends requests with what the browser has for the address of the hub, such as a cookie. The
+	// sign-out of the console does not end that session.
 	//
 	// Such a user has everything that the role permits, except the changes of users, invitations and
 	// CLI tokens. The program decides when the access ends: it cancels the context of a stream.
 	// Defaults to none.
 	Authenticate func(*http.Request) (*Caller, error)
+
+	// ConsoleForms is for a program whose Authenticate is not for browsers: the console shows the
+	// forms of the hub. Defaults to false.
+	ConsoleForms bool
 
 	// OpsKey enables the operations interface, which registers the clients of organizations.
 	// Defaults to none: its routes are not found.

@@ -2,7 +2,9 @@ package hub_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
@@ -11,6 +13,8 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/openapitest"
+	"github.com/seed93082962/agenthost/sse"
 )
 
 const (
@@ -95,7 +99,7 @@ func (c *contract) chats(admin string) {
 	text := c.send("POST", path+"/messages", cleo, message).text
 	require.Contains(c.t, text, `"type":"hub.notice","position":"append"`)
 	require.Contains(c.t, text, `{"type":"hub.saved"`)
-	require.True(c.t, strings.HasSuffix(text, "event: done\ndata: {}\n\n"), text)
+	c.events(text)
 	c.ok(204, "DELETE", config, admin, "")
 	again := c.ok(200, "POST", path+"/messages", cleo, message)
 	for _, name := range []string{"userMessage", "assistantMessage"} {
@@ -134,6 +138,39 @@ func (c *contract) chats(admin string) {
 	c.reject(409, code.AgentNotDeployed, "GET", path+"/transcript", cleo, "")
 	c.reject(409, code.AgentNotDeployed, "GET", strings.Replace(path, chats, allChats, 1)+"/transcript", admin, "")
 	c.ok(204, "DELETE", path, cleo, "")
+}
+
+// events compares the events of an answer with their schemas, those of the runtime with its document.
+func (c *contract) events(text string) {
+	c.t.Helper()
+	schemas, ok := c.doc.All()["POST /api/v1/agents/{name}/chat/sessions/{id}/messages"].Responses.Status(200).Value.Content["text/event-stream"].Extensions["x-events"].(map[string]any)
+	require.True(c.t, ok, "the document describes the events")
+	runtime, err := openapitest.Load(openapitest.Config{File: "../runtime/openapi.yaml"})
+	require.NoError(c.t, err)
+	var kinds []any
+	for event, err := range sse.NewDecoder(strings.NewReader(text)).Events() {
+		require.NoError(c.t, err)
+		ref, ok := schemas[event.Type].(string)
+		require.True(c.t, ok, "the document does not have the event %s", event.Type)
+		doc := c.doc
+		if own, isRuntime := strings.CutPrefix(ref, "runtime/openapi.yaml"); isRuntime {
+			doc, ref = runtime, own
+		}
+		var data map[string]any
+		require.NoError(c.t, json.Unmarshal(event.Data, &data))
+		require.NoError(c.t, doc.Fits(ref, data), "%s", event.Data)
+		kinds = append(kinds, cmp.Or(data["type"], any(event.Type)))
+	}
+	require.Equal(c.t, "hub", kinds[0])
+	require.Equal(c.t, []any{"result", "hub.notice", "hub.saved", "done"}, kinds[len(kinds)-4:])
+	for name, ref := range schemas { // also of events that did not occur
+		doc := c.doc
+		own, isRuntime := strings.CutPrefix(ref.(string), "runtime/openapi.yaml")
+		if isRuntime {
+			doc = runtime
+		}
+		require.NotNil(c.t, doc.Schema(own), name)
+	}
 }
 
 // cancelledChat cancels two answers whose clients read only their beginnings. The demo model takes

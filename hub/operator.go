@@ -67,6 +67,10 @@ func (h *Hub) adminName(ctx context.Context, text string) (user.AdminName, error
 // and returns their number.
 func (h *Hub) AdoptDeployments(ctx context.Context) (int, error) { return h.deploys.Adopt(ctx) }
 
+// FirstAdmin returns the oldest active admin of the tenant "default", or nil if there is none. It is for
+// the Authenticate of a program of one person, who has an account of the hub too.
+func (h *Hub) FirstAdmin(ctx context.Context) (*Caller, error) { return h.users.FirstAdmin(ctx) }
+
 // RunningAgents returns the number of agents that Config.Deployer runs. They continue when the hub
 // ends.
 func (h *Hub) RunningAgents(ctx context.Context) (int, error) {

@@ -57,6 +57,7 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files blob.Driver, s
 	cfg.CheckTool = checkTool
 	cfg.Offline = addr == nil
 	cfg.Authenticate = s.authenticate
+	cfg.ConsoleForms = true // the token is for the command line
 	h, err := hub.New(ctx, cfg)
 	return h, s.explainKey(err)
 }

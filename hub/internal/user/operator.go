@@ -66,6 +66,20 @@ func (s *Service) operate(ctx context.Context, tenantID string, do func(tx *stor
 	return s.store.Change(ctx, store.Change{Caller: api.Caller{TenantID: tenantID}, Lock: LockTenant}, do)
 }
 
+// FirstAdmin returns the oldest active admin of the default tenant, or nil.
+func (s *Service) FirstAdmin(ctx context.Context) (*api.Caller, error) {
+	u, err := firstAdmin(ctx, s.store.Read(), api.DefaultTenant)
+	if errors.Is(err, ErrNone) {
+		return nil, nil
+	}
+
+	if err != nil {
+		return nil, err
+	}
+
+	return &api.Caller{UserID: u.ID, UserName: u.Username, DisplayName: u.DisplayName, TenantID: u.TenantID, RoleNow: u.Role}, nil
+}
+
 // AdminName names an admin for a command of the operator.
 type AdminName struct {
 	TenantID string

@@ -56,6 +56,12 @@ func ByName(ctx context.Context, q db.Querier, tenantID, username string) (User,
 		tenantID, password.Fold(username)))
 }
 
+// firstAdmin finds the oldest active admin of a tenant.
+func firstAdmin(ctx context.Context, q db.Querier, tenantID string) (User, error) {
+	return scanOne(q.QueryRowContext(ctx, `SELECT `+Columns+` FROM members m WHERE m.tenant_id = $1 AND m.role = $2 AND m.status = $3
+		ORDER BY m.created_at, m.id LIMIT 1`, tenantID, rbac.Admin, Active))
+}
+
 // BySubject finds a user of external mode.
 func BySubject(ctx context.Context, q db.Querier, tenantID, issuer, subject string) (User, error) {
 	return scanOne(q.QueryRowContext(ctx, `SELECT `+Columns+` FROM members m WHERE m.tenant_id = $1 AND m.issuer = $2 AND m.subject = $3`,
