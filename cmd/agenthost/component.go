@@ -56,7 +56,7 @@ func (a *app) toolComponent(ctx context.Context, c *client.Client, path string) 
 	}
 
 	p.store = func(ctx context.Context) error {
-		upload := client.Upload{FileName: file, Content: bytes.NewReader(source)}
+		upload := client.Upload{FileName: file, Content: a.uploading(path, source)}
 		if p.former == nil {
 			_, err := c.Tools.Create(ctx, upload)
 			return err
@@ -100,7 +100,7 @@ func (a *app) skillComponent(ctx context.Context, c *client.Client, dir string) 
 	}
 
 	p.store = func(ctx context.Context) error {
-		upload := client.Upload{FileName: base + ".zip", Content: bytes.NewReader(packed)}
+		upload := client.Upload{FileName: base + ".zip", Content: a.uploading(dir, packed)}
 		_, err := c.Skills.Create(ctx, upload)
 		if errors.Is(err, wire.NameTaken) {
 			_, err = c.Skills.Replace(ctx, p.name, 0, upload)

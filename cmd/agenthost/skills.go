@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"slices"
@@ -128,7 +129,11 @@ func (a *app) openSkill(path string) (client.Upload, func(), error) {
 		return client.Upload{}, nil, fmt.Errorf("pack %s: %w", path, err)
 	}
 
-	content := bytes.NewReader(packed)
-	reader := &seekingProgress{progress: progress{Reader: content, app: a, name: path, size: content.Size()}, seeker: content}
-	return client.Upload{FileName: name + ".zip", Content: reader}, func() {}, nil
+	return client.Upload{FileName: name + ".zip", Content: a.uploading(path, packed)}, func() {}, nil
+}
+
+// uploading returns a reader of content that prints the progress of its upload.
+func (a *app) uploading(path string, content []byte) io.ReadSeeker {
+	reader := bytes.NewReader(content)
+	return &seekingProgress{progress: progress{Reader: reader, app: a, name: path, size: reader.Size()}, seeker: reader}
 }

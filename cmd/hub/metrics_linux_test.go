@@ -70,7 +70,7 @@ func observed(t *testing.T, env ...string) *product {
 	p := openProduct(t, append([]string{"HUB_METRICS_ADDR", "127.0.0.1:0", "HUB_CONFIG", file(t, "limits: {requestsPerUser: 8}")}, env...)...)
 	p.send(http.StatusCreated, http.MethodPost, adminAgents, `{"name":"helper","providerId":"demo","model":"demo"}`)
 	p.deploy("helper")
-	away := p.send(http.StatusCreated, http.MethodPost, "/api/v1/admin/providers", `{"name":"away","protocol":"openai","baseUrl":"http://127.0.0.1:1"}`)
+	away := p.send(http.StatusCreated, http.MethodPost, "/api/v1/admin/providers", `{"name":"away","protocol":"openai","baseUrl":"http://127.0.0.1:1","apiKey":"k"}`)
 	p.send(http.StatusCreated, http.MethodPost, adminAgents, `{"name":"broken","providerId":"`+away.string(t, "id")+`","model":"m"}`)
 	p.deploy("broken")
 	p.send(http.StatusOK, http.MethodPost, p.session("helper")+"/messages", `{"message":"hello"}`)
