@@ -18,7 +18,8 @@ import (
 )
 
 // Backup writes the database and the files of tools and skills to a file with mode 0600, or to w if
-// path is "". Hubs may serve the database in the meantime. programs are for PostgreSQL.
+// path is "". Hubs may serve the database in the meantime. programs are for PostgreSQL. The
+// audit log has the backup when it is complete, so its own archive does not.
 func (h *Hub) Backup(ctx context.Context, programs db.Programs, path string, w io.Writer) (backup.Manifest, error) {
 	if h.cfg.Artifacts == nil {
 		return backup.Manifest{}, errors.New("write backup: Config.Artifacts is required")
@@ -31,8 +32,8 @@ func (h *Hub) Backup(ctx context.Context, programs db.Programs, path string, w i
 		return written, err
 	}
 
-	if err := h.recordBackup(ctx); err != nil { // the backup is complete
-		h.cfg.Logger.Warn("the metrics do not show the backup", "err", err)
+	if err := h.recordBackup(ctx, written); err != nil {
+		return written, fmt.Errorf("record backup, which is complete: %w", err)
 	}
 
 	return written, nil

@@ -8,6 +8,8 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/seed93082962/agenthost/hub/internal/backup"
+	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/meter"
 )
@@ -20,10 +22,13 @@ const backupRow = "backup_written_at"
 // another process writes.
 const backupEvery = time.Minute
 
-// recordBackup stores the time of a complete backup.
-func (h *Hub) recordBackup(ctx context.Context) error {
-	return db.Exec(ctx, h.db.Write(), "store the time of the backup", `INSERT INTO instance (name, value) VALUES ($1, $2)
-		ON CONFLICT (name) DO UPDATE SET value = excluded.value`, backupRow, strconv.FormatInt(db.Micros(h.store.Now()), 10))
+// recordBackup stores the time of a complete backup, and its entry of the audit log.
+func (h *Hub) recordBackup(ctx context.Context, m backup.Manifest) error {
+	return h.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
+		tx.Record(actionBackup.Record(h.byOperator(), backupDetail{DatabaseSHA256: m.Database.SHA256, Artifacts: len(m.Artifacts)}))
+		return db.Exec(ctx, tx, "store the time of the backup", `INSERT INTO instance (name, value) VALUES ($1, $2)
+			ON CONFLICT (name) DO UPDATE SET value = excluded.value`, backupRow, strconv.FormatInt(db.Micros(tx.Now), 10))
+	})
 }
 
 // followBackups makes the gauge of the last backup, and reads its time until ctx ends.

@@ -2,9 +2,13 @@ package hub
 
 import (
 	"context"
+	"errors"
 	"io"
 
+	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/token"
 	"github.com/seed93082962/agenthost/hub/internal/user"
 )
@@ -23,10 +27,38 @@ func (h *Hub) ResetPassword(ctx context.Context, username string) (string, error
 // before are rejected, by running hubs within 2 seconds. Sessions continue with their next refresh.
 func (h *Hub) RetireKey(ctx context.Context) error {
 	if h.keys != nil {
-		return h.keys.Retire(ctx)
+		return h.keys.Retire(ctx, h.byOperator())
 	}
 
-	return token.Retire(ctx, h.store)
+	return token.Retire(ctx, h.store, h.byOperator())
+}
+
+// operatorName is the name of the operator in the audit log. No user can have it.
+const operatorName = "operator at the command line"
+
+// byOperator returns the event of a command of the operator, for the log of the only tenant of
+// built-in mode, or of that of the system.
+func (h *Hub) byOperator() auditlog.Event {
+	e := auditlog.Event{TenantID: api.DefaultTenant, UserName: operatorName}
+	if h.cfg.External {
+		e.TenantID = api.SystemTenant
+	}
+
+	return e
+}
+
+var (
+	actionRekey  = auditlog.Define[rekeyDetail]("auth.rekey")
+	actionBackup = auditlog.Define[backupDetail]("auth.backup")
+)
+
+type rekeyDetail struct {
+	Secrets int `json:"secrets"` // that were sealed with another key
+}
+
+type backupDetail struct {
+	DatabaseSHA256 string `json:"databaseSha256"`
+	Artifacts      int    `json:"artifacts"`
 }
 
 // AdminToken returns a token of an active admin that is valid for an hour, and records it. It is
@@ -96,5 +128,17 @@ func (h *Hub) WriteAudit(ctx context.Context, w io.Writer, tenantID string, foll
 }
 
 // Rekey seals everything with the first encryption key, and returns how many secrets were sealed
-// with another.
-func (h *Hub) Rekey(ctx context.Context) (int, error) { return h.store.Reseal(ctx, sealed()...) }
+// with another. It is recorded, with the status partial if a secret could not be opened.
+func (h *Hub) Rekey(ctx context.Context) (int, error) {
+	n, failed := h.store.Reseal(ctx, sealed()...)
+	by := h.byOperator()
+	if failed != nil {
+		by.Status = auditlog.Partial
+	}
+
+	err := h.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
+		tx.Record(actionRekey.Record(by, rekeyDetail{Secrets: n}))
+		return nil
+	})
+	return n, errors.Join(failed, err)
+}

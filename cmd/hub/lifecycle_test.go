@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/secret"
@@ -182,9 +184,35 @@ func TestRetireKey(t *testing.T) {
 		require.Eventually(t, func() bool { return userinfo(login.string(t, "access_token")) == http.StatusUnauthorized }, daemontest.Patience, 10*time.Millisecond)
 		next := call(t, "POST", in.URL+"/auth/refresh", "", fmt.Sprintf(`{"refresh_token":%q}`, login.string(t, "refresh_token")))
 		require.Equal(t, http.StatusOK, userinfo(next.string(t, "access_token")))
-		out, err = once(t, env, "audit", "--tenant", "system")
+	})
+}
+
+// The log has the commands of the operator that read or replace every secret.
+func TestCommandsAreRecorded(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		env := database(t, url)
+		in := serving(t, env)
+		setUp(t, in)
+		_, err := once(t, env, "retire-key") // while the hub runs
 		require.NoError(t, err)
-		require.Contains(t, out, `"action":"auth.retire_key"`)
+		_, err = once(t, env, "rekey")
+		require.NoError(t, err)
+		_, err = once(t, env, "backup", filepath.Join(t.TempDir(), "hub.backup"))
+		require.NoError(t, err)
+		login := call(t, "POST", in.URL+"/auth/login", "", fmt.Sprintf(`{"username":"admin","password":%q}`, password))
+		for action, detail := range map[string]string{
+			"auth.retire_key": `^\{"retired":\["[0-9a-f-]{36}"\]\}$`, "auth.rekey": `^\{"secrets":0\}$`, "auth.backup": `^\{"databaseSha256":"[0-9a-f]{64}","artifacts":0\}$`,
+		} {
+			list := call(t, "GET", in.URL+"/api/v1/admin/audit-logs?action="+action, login.string(t, "access_token"), "")
+			var page struct {
+				Items []auditlog.Entry `json:"items"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(list.text), &page), list.text)
+			require.Len(t, page.Items, 1, action)
+			require.Equal(t, []string{"", "operator at the command line", "success"}, []string{page.Items[0].UserID, page.Items[0].UserName, string(page.Items[0].Status)})
+			require.Regexp(t, detail, string(page.Items[0].Detail))
+		}
 	})
 }
 

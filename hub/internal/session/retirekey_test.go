@@ -17,6 +17,7 @@ import (
 func TestRetireKey(t *testing.T) {
 	each(t, func(t *testing.T, c *cluster) {
 		s, other := c.start(nil), c.start(nil)
+		by := auditlog.Event{TenantID: api.SystemTenant, UserName: "operator"}
 		command := c.start(func(c *config) { c.Offline = true })
 		body := s.setup()
 		_, cli := s.issue(user{token: body.access()})
@@ -28,7 +29,7 @@ func TestRetireKey(t *testing.T) {
 		for _, r := range replicas {
 			r.get(body.access(), "/auth/userinfo").want(http.StatusOK)
 		}
-		require.NoError(t, token.Retire(t.Context(), command.store))
+		require.NoError(t, token.Retire(t.Context(), command.store, by))
 		c.wait(1500 * time.Millisecond) // in which the state of a session may be cached
 		for _, r := range replicas {
 			r.get(body.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.Unauthenticated)
@@ -42,10 +43,10 @@ func TestRetireKey(t *testing.T) {
 		}
 
 		// A replica signs with the new key even if this is its first request.
-		require.NoError(t, token.Retire(t.Context(), command.store))
+		require.NoError(t, token.Retire(t.Context(), command.store, by))
 		login := other.signIn()
 		s.get(login.access(), "/auth/userinfo").want(http.StatusOK)
-		require.NoError(t, s.keys.Retire(t.Context()))
+		require.NoError(t, s.keys.Retire(t.Context(), by))
 		s.get(login.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, wire.Unauthenticated)
 
 		// A command with another encryption key does not take the signing key from the hubs.
@@ -53,7 +54,7 @@ func TestRetireKey(t *testing.T) {
 		c.keys = secret.Generate()
 		foreign := c.start(func(c *config) { c.Offline = true })
 		c.keys = keys
-		require.ErrorIs(t, token.Retire(t.Context(), foreign.store), secret.ErrUnknownKey)
+		require.ErrorIs(t, token.Retire(t.Context(), foreign.store, by), secret.ErrUnknownKey)
 		require.NoError(t, s.service.Ready(t.Context()))
 		login = s.signIn()
 		other.get(login.access(), "/auth/userinfo").want(http.StatusOK)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/seed93082962/agenthost/auditlog"
-	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/ids"
@@ -103,8 +102,9 @@ type retireKeyDetail struct {
 // Retire replaces the key that signs access tokens and deletes all former ones, so that every token
 // they signed is rejected, by running hubs within 2 seconds. Sessions continue with their next
 // refresh. It fails with [secret.ErrUnknownKey] if the current key is sealed with a key that the
-// keyring lacks: the other processes could not open the new one.
-func Retire(ctx context.Context, s *store.Store) error {
+// keyring lacks: the other processes could not open the new one. by has the tenant and the name of
+// the operator, for the audit log.
+func Retire(ctx context.Context, s *store.Store, by auditlog.Event) error {
 	key, err := newKey(s.Keyring)
 	if err != nil {
 		return err
@@ -128,8 +128,8 @@ func Retire(ctx context.Context, s *store.Store) error {
 			return db.Wrap("store signing key", err)
 		}
 
-		e := auditlog.Event{TenantID: api.SystemTenant, TargetType: "signing_key", TargetID: key.id}
-		tx.Record(actionRetireKey.Record(e, retireKeyDetail{Retired: former}))
+		by.TargetType, by.TargetID = "signing_key", key.id
+		tx.Record(actionRetireKey.Record(by, retireKeyDetail{Retired: former}))
 		return nil
 	})
 	if err != nil {
@@ -140,8 +140,8 @@ func Retire(ctx context.Context, s *store.Store) error {
 }
 
 // Retire is the function [Retire], and takes effect in this process immediately.
-func (k *Keys) Retire(ctx context.Context) error {
-	if err := Retire(ctx, k.store); err != nil {
+func (k *Keys) Retire(ctx context.Context, by auditlog.Event) error {
+	if err := Retire(ctx, k.store, by); err != nil {
 		return err
 	}
 
