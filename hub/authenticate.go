@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
-	"github.com/seed93082962/agenthost/rbac"
 )
 
 // ownTenant is the form of the tenant of a user of the embedding program: that of an organization.
@@ -38,7 +37,7 @@ func (h *Hub) authenticate(r *http.Request) (api.Caller, error) {
 		Email: own.Email, Groups: own.Groups, RoleNow: own.RoleNow, Kind: api.Own,
 	}
 	caller.OrgID, caller.DisplayName = caller.TenantID, cmp.Or(own.DisplayName, caller.UserName)
-	if _, err := rbac.ParseRole(string(caller.RoleNow)); err != nil {
+	if err := caller.RoleNow.Check(); err != nil {
 		return api.Caller{}, fmt.Errorf("authenticate with Config.Authenticate: %w", err)
 	}
 

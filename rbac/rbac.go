@@ -55,13 +55,13 @@ const (
 	Member     Role = "member"     // read access
 )
 
-// ParseRole returns the predefined role with the name s. It is case-sensitive.
-func ParseRole(s string) (Role, error) {
-	if role := Role(s); slices.Contains([]Role{Admin, Maintainer, Member}, role) {
-		return role, nil
+// Check returns an error if r is not a predefined role.
+func (r Role) Check() error {
+	if slices.Contains([]Role{Admin, Maintainer, Member}, r) {
+		return nil
 	}
 
-	return "", fmt.Errorf("parse role %q: want %s, %s or %s", s, Admin, Maintainer, Member)
+	return fmt.Errorf("role %q: want %s, %s or %s", string(r), Admin, Maintainer, Member)
 }
 
 // Group is a named set of roles. The zero Group is empty.

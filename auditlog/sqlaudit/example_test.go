@@ -31,10 +31,10 @@ func changeRole(ctx context.Context, file string) error {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	if err := sqlaudit.Migrate(ctx, db, sqlaudit.SQLite); err != nil {
+	if err := sqlaudit.Migrate(ctx, db, "sqlite"); err != nil {
 		return err
 	}
-	store, err := sqlaudit.New(sqlaudit.Config{Write: db, Engine: sqlaudit.SQLite})
+	store, err := sqlaudit.New(sqlaudit.Config{Write: db, Engine: "sqlite"})
 	if err != nil {
 		return err
 	}

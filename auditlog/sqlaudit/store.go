@@ -2,8 +2,8 @@
 // driver:
 //
 //	db, err := sql.Open("pgx", url)
-//	err = sqlaudit.Migrate(ctx, db, sqlaudit.PostgreSQL)
-//	store, err := sqlaudit.New(sqlaudit.Config{Write: db, Engine: sqlaudit.PostgreSQL})
+//	err = sqlaudit.Migrate(ctx, db, "postgres")
+//	store, err := sqlaudit.New(sqlaudit.Config{Write: db, Engine: "postgres"})
 //
 // [Store.Append] writes records in a transaction of its own. [Store.AppendTx] joins the caller's
 // transaction, so that a change and its entry are committed together. Any number of processes may
@@ -79,15 +79,15 @@ import (
 
 // The engines.
 const (
-	PostgreSQL = "postgres"
-	SQLite     = "sqlite"
+	postgreSQL = "postgres"
+	sqlite     = "sqlite"
 )
 
 // Config configures a Store.
 type Config struct {
 	Write  *sql.DB // required
 	Read   *sql.DB // for queries. Defaults to Write.
-	Engine string  // required: PostgreSQL or SQLite
+	Engine string  // required: postgres or sqlite
 
 	// Now is the clock of createdAt. Defaults to time.Now.
 	Now func() time.Time
@@ -181,7 +181,7 @@ type engine struct {
 
 func engineOf(name string) (engine, error) {
 	switch name {
-	case PostgreSQL:
+	case postgreSQL:
 		return engine{
 			isolation: sql.LevelReadCommitted, // others fail instead of waiting for the lock
 			lock:      "SELECT " + logColumns + " FROM audit_heads WHERE name = $1 FOR UPDATE",
@@ -189,7 +189,7 @@ func engineOf(name string) (engine, error) {
 			contains:  "strpos(%s, %s) > 0",
 			set:       "(SELECT CAST(json_array_elements_text(CAST(%s AS json)) AS BIGINT) AS key)",
 		}, nil
-	case SQLite:
+	case sqlite:
 		return engine{
 			lock:     "UPDATE audit_heads SET id = id WHERE name = $1 RETURNING " + logColumns,
 			contains: "instr(%s, %s) > 0",
@@ -236,7 +236,7 @@ func runMigrations(ctx context.Context, db *sql.DB, engine string) error {
 		return err
 	}
 
-	if engine == SQLite {
+	if engine == sqlite {
 		return applyImmediately(ctx, db, plan)
 	}
 

@@ -43,10 +43,10 @@ func demonstrate(ctx context.Context, url string) error {
 	defer db.Close()
 	_, err = db.ExecContext(ctx, `CREATE TABLE accounts (name text PRIMARY KEY, cents bigint NOT NULL CHECK (cents >= 0));
 		INSERT INTO accounts VALUES ('ada', 500), ('bob', 0)`)
-	if err := errors.Join(err, sqlaudit.Migrate(ctx, db, sqlaudit.PostgreSQL)); err != nil {
+	if err := errors.Join(err, sqlaudit.Migrate(ctx, db, "postgres")); err != nil {
 		return err
 	}
-	audit, err := sqlaudit.New(sqlaudit.Config{Write: db, Engine: sqlaudit.PostgreSQL})
+	audit, err := sqlaudit.New(sqlaudit.Config{Write: db, Engine: "postgres"})
 	if err != nil {
 		return err
 	}

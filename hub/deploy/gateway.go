@@ -43,5 +43,5 @@ type Route struct {
 
 var hostForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
-// IsHost reports whether a Route may have the host.
-func IsHost(host string) bool { return hostForm.MatchString(host) }
+// HasHost reports whether Host has the form of a host.
+func (r Route) HasHost() bool { return hostForm.MatchString(r.Host) }

@@ -1,16 +1,13 @@
 package wire
 
-// States of a [Deployment].
+// States of a [Deployment]. Between them, it has the states deploying, starting, unhealthy and
+// deleting.
 const (
 	StateNotDeployed = "not_deployed"
-	StateDeploying   = "deploying" // the deployer gets the request
-	StateStarting    = "starting"  // the runtime runs, but its agent is not ready; or it will be started again
 	StateRunning     = "running"
-	StateUnhealthy   = "unhealthy" // it was running, and no longer responds
 	StateStopping    = "stopping"
 	StateStopped     = "stopped"
 	StateFailed      = "failed" // it is started again each minute if it was ready before, otherwise by a user
-	StateDeleting    = "deleting"
 )
 
 // Deployment is the state of an agent on its runtime.

@@ -66,7 +66,7 @@ var arrows = []rule{
 	{"hub/internal/aigc", concern + " hub/internal/aigc/label", "labels do not depend on chats"},
 	{"hub/internal/catalog/...", concern + " hub/internal/catalog/... hub/blob hub/internal/artifact hub/internal/provider hub/internal/settings " + formats, "a catalog does not depend on deployments, which use it"},
 	{"hub/internal/catalog/archive", "internal/...", "an archive is checked without a hub"},
-	{"hub/deploy/...", "hub/deploy runtime/agent internal/...", "a driver of a platform depends only on what it runs"},
+	{"hub/deploy/...", "hub/deploy hub/deploy/internal/... runtime/agent internal/...", "a driver of a platform depends only on what it runs"},
 	{"hub/internal/deployment", concern + " hub/deploy hub/internal/catalog runtime/client " + formats,
 		"a deployment has an agent of the catalog"},
 	{"hub/internal/usage", concern + " runtime/wire", "the counts of runs do not depend on who runs them"},

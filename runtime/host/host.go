@@ -210,7 +210,7 @@ func skillDir(state string) string { return filepath.Join(state, "skills") }
 // skillLoader returns the function that downloads skills to a directory, which is created when an
 // agent has an archive.
 func skillLoader(dir string, client *http.Client) func(context.Context, agent.SkillArchive) (string, error) {
-	open := sync.OnceValues(func() (*archive.Store, error) {
+	open := sync.OnceValues(func() (func(context.Context, agent.SkillArchive) (string, error), error) {
 		if dir == "" {
 			return nil, errors.New("there is no directory for skills")
 		}
@@ -218,12 +218,12 @@ func skillLoader(dir string, client *http.Client) func(context.Context, agent.Sk
 		return archive.New(archive.Config{Dir: skillDir(dir), HTTPClient: client})
 	})
 	return func(ctx context.Context, def agent.SkillArchive) (string, error) {
-		skills, err := open()
+		load, err := open()
 		if err != nil {
 			return "", fmt.Errorf("load skill %s: %w", def.Name, err)
 		}
 
-		return skills.Load(ctx, def)
+		return load(ctx, def)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/deploy/internal/replica"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -91,7 +92,7 @@ func respond(w http.ResponseWriter, status int, v any) {
 func (m *Memory) Backend() string { return "memory" }
 
 // CheckDeployment returns an error for several replicas: a runtime is one server.
-func (m *Memory) CheckDeployment(d agent.Deployment) error { return deploy.OneReplica(m.Backend(), d) }
+func (m *Memory) CheckDeployment(d agent.Deployment) error { return replica.One(m.Backend(), d) }
 
 // Fail makes all calls that change something fail with err, until it is called with nil.
 func (m *Memory) Fail(err error) {

@@ -38,6 +38,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/deploy/internal/replica"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -174,7 +175,7 @@ func (d *Driver) Backend() string { return "docker" }
 
 // CheckDeployment returns an error for several replicas.
 func (d *Driver) CheckDeployment(wanted agent.Deployment) error {
-	return deploy.OneReplica(d.Backend(), wanted)
+	return replica.One(d.Backend(), wanted)
 }
 
 // keyPattern is that of a deployment key, and of a UID.

@@ -93,7 +93,7 @@ type Config struct {
 	// StorageClass is the storageClassName of the volumes. Defaults to that of the cluster.
 	StorageClass string
 
-	// Internal lists networks that runtimes do not reach, in addition to PrivateNetworks: those of
+	// Internal lists networks that runtimes do not reach, in addition to the private networks: those of
 	// pods, services and nodes with other addresses. Defaults to none.
 	Internal []netip.Prefix
 
@@ -152,7 +152,7 @@ func New(cfg Config) (*Driver, error) {
 		}
 	}
 
-	cfg.Internal = append(PrivateNetworks(), cfg.Internal...)
+	cfg.Internal = append(privateNetworks(), cfg.Internal...)
 	if cfg.Default.Bytes() == 0 || cfg.Default.MilliCPU() == 0 {
 		return nil, errors.New("make kubernetes deployer: Default has no memory such as 1Gi, or no cpu such as 500m")
 	}
@@ -192,9 +192,9 @@ func New(cfg Config) (*Driver, error) {
 	return d, nil
 }
 
-// PrivateNetworks returns the networks that no runtime reaches: the private ones, and the
+// privateNetworks returns the networks that no runtime reaches: the private ones, and the
 // link-local ones, in which clouds have the service with the credentials of a node.
-func PrivateNetworks() (all []netip.Prefix) {
+func privateNetworks() (all []netip.Prefix) {
 	for _, text := range []string{
 		"10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fe80::/10",
 	} {

@@ -26,19 +26,19 @@ type GatewayConfig struct {
 	Listener string
 }
 
-// Gateway is a [deploy.Gateway] with an HTTPRoute of the Gateway API for each deployment. The
+// gateway is a [deploy.Gateway] with an HTTPRoute of the Gateway API for each deployment. The
 // HTTPRoute is in the namespace of the runtimes and leads to the Service of the serving revision,
 // whose Deployment owns it.
-type Gateway struct {
+type gateway struct {
 	d      *Driver
 	parent fields
 }
 
-var _ deploy.Gateway = (*Gateway)(nil)
+var _ deploy.Gateway = (*gateway)(nil)
 
 // Gateway returns a Gateway for the deployments of the driver, which removes HTTPRoutes that it
 // finds otherwise. It must be called before List.
-func (d *Driver) Gateway(cfg GatewayConfig) (*Gateway, error) {
+func (d *Driver) Gateway(cfg GatewayConfig) (deploy.Gateway, error) {
 	if cfg.Namespace == "" || cfg.Name == "" {
 		return nil, errors.New("make gateway of Kubernetes: Namespace and Name are required")
 	}
@@ -51,12 +51,12 @@ func (d *Driver) Gateway(cfg GatewayConfig) (*Gateway, error) {
 		parent["sectionName"] = cfg.Listener
 	}
 
-	return &Gateway{d: d, parent: parent}, nil
+	return &gateway{d: d, parent: parent}, nil
 }
 
 // Put implements deploy.Gateway. A route that the Gateway of the cluster does not accept is an
 // error.
-func (g *Gateway) Put(ctx context.Context, owner string, r deploy.Route) error {
+func (g *gateway) Put(ctx context.Context, owner string, r deploy.Route) error {
 	ctx, cancel := g.d.bounded(ctx)
 	defer cancel()
 	err := errChanged
@@ -71,7 +71,7 @@ func (g *Gateway) Put(ctx context.Context, owner string, r deploy.Route) error {
 	return err
 }
 
-func (g *Gateway) put(ctx context.Context, owner string, r deploy.Route) error {
+func (g *gateway) put(ctx context.Context, owner string, r deploy.Route) error {
 	if err := g.d.current(ctx); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (g *Gateway) put(ctx context.Context, owner string, r deploy.Route) error {
 }
 
 // Remove implements deploy.Gateway.
-func (g *Gateway) Remove(ctx context.Context, owner, key string) error {
+func (g *gateway) Remove(ctx context.Context, owner, key string) error {
 	ctx, cancel := g.d.bounded(ctx)
 	defer cancel()
 	have, err := g.d.readRoute(ctx, key)
@@ -113,7 +113,7 @@ func (g *Gateway) Remove(ctx context.Context, owner, key string) error {
 }
 
 // Routes implements deploy.Gateway.
-func (g *Gateway) Routes(ctx context.Context, owner string) (map[string]deploy.Route, error) {
+func (g *gateway) Routes(ctx context.Context, owner string) (map[string]deploy.Route, error) {
 	ctx, cancel := g.d.bounded(ctx)
 	defer cancel()
 	if err := g.d.current(ctx); err != nil {
@@ -138,7 +138,7 @@ func (g *Gateway) Routes(ctx context.Context, owner string) (map[string]deploy.R
 }
 
 // route returns the route of an HTTPRoute, which has only a key if Put has something to do.
-func (g *Gateway) route(owner, key string, have *unstructured.Unstructured) deploy.Route {
+func (g *gateway) route(owner, key string, have *unstructured.Unstructured) deploy.Route {
 	var r deploy.Route
 	if err := json.Unmarshal([]byte(have.GetAnnotations()[noteRoute]), &r); err != nil || r.Key != key {
 		return deploy.Route{Key: key}
@@ -152,7 +152,7 @@ func (g *Gateway) route(owner, key string, have *unstructured.Unstructured) depl
 }
 
 // object returns the HTTPRoute of a route, or nil if no revision has its target.
-func (g *Gateway) object(owner string, r deploy.Route) (*unstructured.Unstructured, error) {
+func (g *gateway) object(owner string, r deploy.Route) (*unstructured.Unstructured, error) {
 	var to *revision
 	for _, ref := range g.d.refs(owner, r.Key) {
 		for _, one := range g.d.cached(ref).revisions {

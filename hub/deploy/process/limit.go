@@ -5,7 +5,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/deploy/internal/replica"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -15,7 +15,7 @@ func (d *Driver) CheckDeployment(wanted agent.Deployment) error {
 		return errors.New("deployment." + reasons[0] + ": omit it, or use docker or kubernetes")
 	}
 
-	return deploy.OneReplica(d.Backend(), wanted)
+	return replica.One(d.Backend(), wanted)
 }
 
 // Unlimited returns which limits of Config.Default this system does not enforce, and why. It is

@@ -20,6 +20,14 @@ import (
 )
 
 // Values of deployment.Desired.
+// The states of a deployment between those that programs wait for.
+const (
+	StateDeploying = "deploying" // the deployer gets the request
+	StateStarting  = "starting"  // the runtime runs, but its agent is not ready; or it will be started again
+	StateUnhealthy = "unhealthy" // it was running, and no longer responds
+	StateDeleting  = "deleting"
+)
+
 const (
 	desiredRunning = "running"
 	desiredStopped = "stopped"
@@ -143,7 +151,7 @@ func (s *Service) Start(ctx context.Context, caller api.Caller, name string) (wi
 	return s.changeState(ctx, caller, name, actionStart, func(d *deployment) bool {
 		changed := d.Desired != desiredRunning || d.State == wire.StateFailed
 		d.Desired = desiredRunning
-		d.begin(wire.StateStarting)
+		d.begin(StateStarting)
 		return changed
 	})
 }
@@ -166,7 +174,7 @@ func (d *deployment) begin(state string) {
 func (s *Service) Delete(ctx context.Context, caller api.Caller, name string) error {
 	_, err := s.change(ctx, caller, name, func(ctx context.Context, tx *store.Tx, d deployment) (deployment, error) {
 		d.Desired = desiredAbsent
-		d.begin(wire.StateDeleting)
+		d.begin(StateDeleting)
 		d.Serving = 0
 		tx.Record(actionUndeploy.Record(d.event(caller), keyDetail{d.Key}))
 		if err := deleteRevisions(ctx, tx, d); err != nil {

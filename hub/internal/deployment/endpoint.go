@@ -204,7 +204,7 @@ func (s *Service) endpointOf(d deployment) (Endpoint, error) {
 		return Endpoint{}, errNoDeployment
 	case d.Desired == desiredStopped:
 		return Endpoint{}, wire.Unavailable.New("The agent is stopped: start its deployment first.")
-	case d.RuntimeURL == "" || d.State != wire.StateRunning && d.State != wire.StateUnhealthy:
+	case d.RuntimeURL == "" || d.State != wire.StateRunning && d.State != StateUnhealthy:
 		return Endpoint{}, wire.Unavailable.New("The agent is not running yet: its deployment is " + d.State + ".")
 	}
 

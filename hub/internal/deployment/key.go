@@ -206,7 +206,7 @@ func (s *Service) EndTenant(ctx context.Context, tx *store.Tx, tenantID string, 
 			return n, err
 		}
 
-		d.begin(wire.StateDeploying)
+		d.begin(StateDeploying)
 		err := s.replaceKey(ctx, tx, &d)
 		if err != nil { // it can only be deleted and deployed again
 			s.store.Logger.Warn("the key of a deployment cannot be replaced: it stops", "deployment", d.Key, "err", err)

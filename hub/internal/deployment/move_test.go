@@ -103,7 +103,7 @@ func TestFormerRuntimeEndsDuringTheMove(t *testing.T) {
 		require.NoError(t, w.driver.Apply(t.Context(), w.driver.Last(key), 2, deploy.Request{}))
 		w.driver.KillRevision(key, 1)
 		h.until(func(s apitest.Object) bool {
-			return s["state"] == wire.StateStarting && s["runtimeUrl"] != former
+			return s["state"] == deployment.StateStarting && s["runtimeUrl"] != former
 		})
 		ready.Store(true)
 		h.reach(wire.StateRunning)

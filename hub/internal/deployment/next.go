@@ -224,7 +224,7 @@ func (s *step) roll() time.Duration {
 	}
 
 	if s.Rollout == nil {
-		s.Rollout = &attempt{State: wire.StateDeploying, Health: healthUnknown}
+		s.Rollout = &attempt{State: StateDeploying, Health: healthUnknown}
 		s.condition(s.now, conditionProgressing, true, "The revision starts.")
 	}
 
@@ -293,9 +293,9 @@ func (s *step) bring(a *attempt, revision int64) time.Duration {
 		s.RestartCount++
 	}
 
-	a.State = wire.StateStarting
+	a.State = StateStarting
 	if r.Phase == "" {
-		a.State = wire.StateDeploying
+		a.State = StateDeploying
 	}
 
 	a.Health, a.RuntimeURL = healthUnknown, ""
@@ -335,7 +335,7 @@ func (s *step) judge(a *attempt, r deploy.Runtime) time.Duration {
 	case was && seen.misses < maxMisses:
 		return s.WatchEvery
 	case was:
-		a.State, a.Health, a.Error = wire.StateUnhealthy, healthUnhealthy, fault
+		a.State, a.Health, a.Error = StateUnhealthy, healthUnhealthy, fault
 		s.note(a, conditionReady, false, fault)
 		if s.at.Sub(seen.missed) < s.StartTimeout {
 			return s.WatchEvery
@@ -344,7 +344,7 @@ func (s *step) judge(a *attempt, r deploy.Runtime) time.Duration {
 		s.RestartCount++
 		message = fmt.Sprintf("The runtime did not respond for %v: %s", s.StartTimeout, fault)
 	case age < s.StartTimeout:
-		a.State, a.Health = wire.StateStarting, healthUnknown
+		a.State, a.Health = StateStarting, healthUnknown
 		s.note(a, conditionReady, false, fault)
 		return soon
 	}
@@ -357,7 +357,7 @@ func (s *step) judge(a *attempt, r deploy.Runtime) time.Duration {
 // hasBeenReady reports whether the agent of the runtime was ready. Otherwise, the runtime may have
 // been started again by another program.
 func (a *attempt) hasBeenReady(r deploy.Runtime) bool {
-	return (a.State == wire.StateRunning || a.State == wire.StateUnhealthy) && a.RuntimeURL == r.URL
+	return (a.State == wire.StateRunning || a.State == StateUnhealthy) && a.RuntimeURL == r.URL
 }
 
 // served reports whether an attempt is that of the revision that serves, which was ready once.
@@ -376,8 +376,8 @@ func (s *step) failed(a *attempt, message string) {
 	switch {
 	case a.Failures < maxFailures:
 		a.RetryAt = s.now.Add(min(s.Backoff<<(a.Failures-1), maxBackoff))
-		if a.State != wire.StateDeploying {
-			a.State = wire.StateStarting
+		if a.State != StateDeploying {
+			a.State = StateStarting
 		}
 	case s.served(a):
 		a.State, a.RetryAt = wire.StateFailed, s.now.Add(s.RetryEvery)

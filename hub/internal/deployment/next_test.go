@@ -40,11 +40,11 @@ func row(state string, served bool) deployment {
 	switch state {
 	case wire.StateStopping, wire.StateStopped:
 		d.Desired = desiredStopped
-	case wire.StateDeleting:
+	case StateDeleting:
 		d.Desired = desiredAbsent
 	case wire.StateFailed:
 		d.Failures = maxFailures
-	case wire.StateRunning, wire.StateUnhealthy:
+	case wire.StateRunning, StateUnhealthy:
 		d.Serving, d.RuntimeURL = 1, "http://runtime/1"
 	}
 	return d
@@ -206,7 +206,7 @@ func arbitrary(r *rand.Rand) (deployment, *platform) {
 		d.RetryAt = clock.Add(time.Duration(r.IntN(100)) * time.Second)
 	}
 	if d.Serving != 0 && d.Serving != d.Revision && r.IntN(2) == 0 {
-		d.Rollout = &attempt{State: []string{wire.StateDeploying, wire.StateStarting, wire.StateFailed}[r.IntN(3)], Failures: r.IntN(maxFailures)}
+		d.Rollout = &attempt{State: []string{StateDeploying, StateStarting, wire.StateFailed}[r.IntN(3)], Failures: r.IntN(maxFailures)}
 	}
 	for revision := int64(1); revision <= d.Revision; revision++ {
 		if phase := phases[r.IntN(len(phases))]; phase != "" {

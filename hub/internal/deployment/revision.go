@@ -144,7 +144,7 @@ func (s *Service) revise(ctx context.Context, tx *store.Tx, d deployment, reques
 	}
 
 	if d.Serving == 0 || d.Desired != desiredRunning || d.State == wire.StateFailed {
-		d.begin(wire.StateDeploying)
+		d.begin(StateDeploying)
 		d.Serving = 0
 	}
 
@@ -311,7 +311,7 @@ func (s *Service) upgradeOne(ctx context.Context, tx *store.Tx, d deployment, fo
 		return err
 	}
 
-	if d.State == wire.StateRunning || d.State == wire.StateUnhealthy {
+	if d.State == wire.StateRunning || d.State == StateUnhealthy {
 		d.Serving = d.Revision
 	}
 

@@ -55,7 +55,7 @@ func gatewayHost(cfg Config) (string, error) {
 	host := strings.ToLower(u.Hostname())
 	addr, err := netip.ParseAddr(host)
 	isAddress := err == nil
-	if !isAddress && !deploy.IsHost(host) {
+	if !isAddress && !(deploy.Route{Host: host}).HasHost() {
 		return "", fmt.Errorf("GatewayURL: the host %q is not a name of letters, digits, hyphens and dots, which Gateway requires", host)
 	}
 

@@ -181,7 +181,7 @@ func checkClaims(faults api.Fields, in wire.TenantClientRequest) {
 	if r := in.RoleClaim; r != nil && r.Name != "" {
 		faults.AddError("roleClaim", checkRule(r.Name, slices.Collect(maps.Keys(r.Map))))
 		for _, role := range r.Map {
-			if _, err := rbac.ParseRole(string(role)); err != nil {
+			if role.Check() != nil {
 				faults.Add("roleClaim", "must map to admin, maintainer or member")
 			}
 		}

@@ -29,7 +29,7 @@ func checkDisplayName(faults api.Fields, field, s string) string {
 
 // checkRole adds the fault of a required role.
 func checkRole(faults api.Fields, role rbac.Role) {
-	if _, err := rbac.ParseRole(string(role)); err != nil {
+	if role.Check() != nil {
 		faults.Add("role", "must be admin, maintainer or member")
 	}
 }

@@ -25,14 +25,13 @@ var returning = strings.ReplaceAll(Columns, "m.", "")
 // Scan reads Columns, and the columns after them into more.
 func Scan(row db.Scanner, more ...any) (User, error) {
 	var u User
-	var role string
-	err := row.Scan(append([]any{&u.ID, &u.TenantID, &u.Username, &u.DisplayName, &u.Email, &role, &u.Status, &u.AuthSource, &u.Issuer, &u.Subject,
+	err := row.Scan(append([]any{&u.ID, &u.TenantID, &u.Username, &u.DisplayName, &u.Email, &u.Role, &u.Status, &u.AuthSource, &u.Issuer, &u.Subject,
 		&u.PasswordHash, &u.PasswordChangedAt, &u.MustChange, &u.LastLoginAt, &u.CreatedAt, &u.UpdatedAt, db.JSON{V: &u.Groups}, &u.DeviceEpoch}, more...)...)
 	if err != nil {
 		return User{}, err
 	}
 
-	if u.Role, err = rbac.ParseRole(role); err != nil {
+	if err := u.Role.Check(); err != nil {
 		return User{}, fmt.Errorf("read role of user %s: %w", u.ID, err)
 	}
 
@@ -279,8 +278,8 @@ func ReadAccess(ctx context.Context, q db.Querier, now time.Time, ids ...string)
 		a.disabled = status != Active
 		a.revoked = revoked.Valid
 		a.expired = passed(idle) || passed(expires)
-		a.role, err = rbac.ParseRole(role)
-		return a, err
+		a.role = rbac.Role(role)
+		return a, a.role.Check()
 	}, `SELECT s.id, m.id, m.role, m.status, s.revoked_at, COALESCE(s.revoked_why, ''), s.idle_until, s.expires_at
 			FROM sessions s JOIN members m ON m.id = s.user_id AND m.tenant_id = s.tenant_id WHERE s.id IN (`+in+`)
 		UNION ALL SELECT t.id, m.id, m.role, m.status, t.revoked_at, '', t.expires_at, t.expires_at

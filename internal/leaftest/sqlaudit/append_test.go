@@ -195,8 +195,8 @@ func TestLostConnectionIsAnError(t *testing.T) {
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	for engine, open := range map[string]func() (*sql.DB, error){
-		sqlaudit.PostgreSQL: func() (*sql.DB, error) { return sql.Open("pgx", dbURL(t)) },
-		sqlaudit.SQLite: func() (*sql.DB, error) {
+		"postgres": func() (*sql.DB, error) { return sql.Open("pgx", dbURL(t)) },
+		"sqlite": func() (*sql.DB, error) {
 			return sql.Open("sqlite", "file:"+t.TempDir()+"/audit.db?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)")
 		},
 	} {
@@ -220,7 +220,7 @@ func TestMigrate(t *testing.T) {
 		})
 	}
 	require.Error(t, sqlaudit.Migrate(t.Context(), nil, "oracle"))
-	_, err := sqlaudit.New(sqlaudit.Config{Engine: sqlaudit.SQLite})
+	_, err := sqlaudit.New(sqlaudit.Config{Engine: "sqlite"})
 	require.Error(t, err)
 	_, err = sqlaudit.New(sqlaudit.Config{Write: new(sql.DB), Engine: "oracle"})
 	require.ErrorContains(t, err, "oracle")
@@ -237,15 +237,15 @@ func TestMigrateWithDeferredTransactions(t *testing.T) {
 		require.NoError(t, err)
 		results := make(chan error, 4)
 		for range cap(results) {
-			go func() { results <- sqlaudit.Migrate(context.Background(), d, sqlaudit.SQLite) }()
+			go func() { results <- sqlaudit.Migrate(context.Background(), d, "sqlite") }()
 		}
 		for range cap(results) {
 			require.NoError(t, <-results)
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.Error(t, sqlaudit.Migrate(ended, d, sqlaudit.SQLite))
-		s, err := sqlaudit.New(sqlaudit.Config{Write: d, Engine: sqlaudit.SQLite})
+		require.Error(t, sqlaudit.Migrate(ended, d, "sqlite"))
+		s, err := sqlaudit.New(sqlaudit.Config{Write: d, Engine: "sqlite"})
 		require.NoError(t, err)
 		require.NoError(t, s.Append(t.Context(), login("t", 1)), "no transaction is open")
 		require.NoError(t, d.Close())

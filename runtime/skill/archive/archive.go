@@ -1,9 +1,9 @@
 // Package archive downloads skills as zip archives and unpacks them into a directory. An archive
 // that was unpacked before is not downloaded again, so that links may expire.
 //
-//	store, err := archive.New(archive.Config{Dir: "/var/lib/runtime/skills"})
+//	load, err := archive.New(archive.Config{Dir: "/var/lib/runtime/skills"})
 //	if err != nil { ... }
-//	dir, err := store.Load(ctx, agent.SkillArchive{Name: "review", URL: link, Hash: "sha256:..."})
+//	dir, err := load(ctx, agent.SkillArchive{Name: "review", URL: link, Hash: "sha256:..."})
 //
 // An archive is trusted no more than its hash: it is at most 20 MiB, and 100 MiB unpacked, with at
 // most 2,000 entries in 32 levels, all of which are regular files and directories below the root.
@@ -41,14 +41,16 @@ type Config struct {
 	HTTPClient *http.Client // defaults to a client without a proxy
 }
 
-// Store is a directory of unpacked archives, by their hash. Several processes may use it.
-type Store struct {
+// store is a directory of unpacked archives, by their hash. Several processes may use it.
+type store struct {
 	dir  string
 	http *http.Client
 }
 
-// New returns a store. It deletes archives that were not loaded for 30 days.
-func New(cfg Config) (*Store, error) {
+// New returns the function that returns the directory of a skill. It downloads and unpacks the
+// archive if Dir does not have it. Several processes may use the same Dir. New deletes archives that
+// were not loaded for 30 days.
+func New(cfg Config) (func(context.Context, agent.SkillArchive) (string, error), error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil || cfg.Dir == "" {
 		return nil, errors.New("make skill store: Dir is required")
@@ -58,7 +60,7 @@ func New(cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("make skill store: %w", err)
 	}
 
-	s := &Store{dir: dir, http: cfg.HTTPClient}
+	s := &store{dir: dir, http: cfg.HTTPClient}
 	if s.http == nil {
 		s.http = &http.Client{Transport: outbound.Transport()}
 	}
@@ -67,10 +69,10 @@ func New(cfg Config) (*Store, error) {
 		return nil, err
 	}
 
-	return s, nil
+	return s.get, nil
 }
 
-func (s *Store) sweep(now time.Time) error {
+func (s *store) sweep(now time.Time) error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return fmt.Errorf("make skill store: %w", err)
@@ -90,9 +92,8 @@ func (s *Store) sweep(now time.Time) error {
 	return nil
 }
 
-// Load returns the directory of a skill. It downloads and unpacks the archive if the store does not
-// have it.
-func (s *Store) Load(ctx context.Context, def agent.SkillArchive) (string, error) {
+// get is load within a time, with an error that names the skill.
+func (s *store) get(ctx context.Context, def agent.SkillArchive) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	dir, err := s.load(ctx, def)
@@ -103,7 +104,7 @@ func (s *Store) Load(ctx context.Context, def agent.SkillArchive) (string, error
 	return dir, nil
 }
 
-func (s *Store) load(ctx context.Context, def agent.SkillArchive) (string, error) {
+func (s *store) load(ctx context.Context, def agent.SkillArchive) (string, error) {
 	sum, err := hex.DecodeString(strings.TrimPrefix(def.Hash, "sha256:"))
 	if err != nil || len(sum) != sha256.Size || !strings.HasPrefix(def.Hash, "sha256:") {
 		return "", errors.New("its hash is not sha256: and 64 hex digits")
@@ -153,7 +154,7 @@ func (s *Store) load(ctx context.Context, def agent.SkillArchive) (string, error
 }
 
 // download writes the archive to a file and verifies its hash.
-func (s *Store) download(ctx context.Context, def agent.SkillArchive, path string) error {
+func (s *store) download(ctx context.Context, def agent.SkillArchive, path string) error {
 	at, err := url.Parse(def.URL)
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
 		return errors.New("its url is not an http or https address")

@@ -3,6 +3,7 @@ package archive_test
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -87,7 +88,7 @@ func serve(t *testing.T, data []byte) (link string, requests *atomic.Int32) {
 	return s.URL + "/skill.zip?signature=secret", requests
 }
 
-func open(t *testing.T, dir string) *archive.Store {
+func open(t *testing.T, dir string) func(context.Context, agent.SkillArchive) (string, error) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
@@ -102,7 +103,7 @@ func TestSkillIsUnpackedOnce(t *testing.T) {
 	link, requests := serve(t, data)
 	root := filepath.Join(t.TempDir(), "skills")
 	def := agent.SkillArchive{Name: "review", URL: link, Hash: hash(data)}
-	dir, err := open(t, root).Load(t.Context(), def)
+	dir, err := open(t, root)(t.Context(), def)
 	require.NoError(t, err)
 	require.Equal(t, "review", filepath.Base(dir), "a SKILL.md without a name has that of its directory")
 	for name, mode := range map[string]fs.FileMode{"SKILL.md": 0o600, "scripts/run.sh": 0o700, "deep/er/notes.md": 0o600, "of/Windows.md": 0o600, ".": 0o700, "deep/er": 0o700} {
@@ -111,7 +112,7 @@ func TestSkillIsUnpackedOnce(t *testing.T) {
 		require.Equal(t, mode, info.Mode().Perm(), name)
 	}
 	def.URL = "http://127.0.0.1:1/expired"
-	again, err := open(t, root).Load(t.Context(), def)
+	again, err := open(t, root)(t.Context(), def)
 	require.NoError(t, err)
 	require.Equal(t, dir, again)
 	require.EqualValues(t, 1, requests.Load())
@@ -122,7 +123,7 @@ func TestUnusedArchivesAreDeleted(t *testing.T) {
 	link, _ := serve(t, data)
 	root := t.TempDir()
 	def := agent.SkillArchive{Name: "review", URL: link, Hash: hash(data)}
-	dir, err := open(t, root).Load(t.Context(), def)
+	dir, err := open(t, root)(t.Context(), def)
 	require.NoError(t, err)
 	temporary := filepath.Join(root, ".new-1")
 	require.NoError(t, os.Mkdir(temporary, 0o700))
@@ -169,7 +170,7 @@ func TestHostileArchivesAreRejected(t *testing.T) {
 			t.Parallel()
 			link, _ := serve(t, row.data)
 			root := t.TempDir()
-			_, err := open(t, root).Load(t.Context(), agent.SkillArchive{Name: "review", URL: link, Hash: hash(row.data)})
+			_, err := open(t, root)(t.Context(), agent.SkillArchive{Name: "review", URL: link, Hash: hash(row.data)})
 			require.ErrorContains(t, err, row.want)
 			require.NotContains(t, err.Error(), "signature")
 			left, err := os.ReadDir(root)
@@ -192,7 +193,7 @@ func TestDirectoryIsBoundedInMemory(t *testing.T) {
 	store := open(t, t.TempDir())
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := store.Load(t.Context(), agent.SkillArchive{Name: "review", URL: link, Hash: hash(data)})
+	_, err := store(t.Context(), agent.SkillArchive{Name: "review", URL: link, Hash: hash(data)})
 	runtime.ReadMemStats(&after)
 	require.ErrorContains(t, err, "more than 2000")
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20))
@@ -217,7 +218,7 @@ func TestLoadFailsWithAReason(t *testing.T) {
 		{"the directory as name", agent.SkillArchive{Name: ".", URL: link, Hash: hash(data)}, "its name"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			_, err := open(t, t.TempDir()).Load(t.Context(), row.def)
+			_, err := open(t, t.TempDir())(t.Context(), row.def)
 			require.ErrorContains(t, err, row.want)
 			require.NotContains(t, err.Error(), "secret")
 		})
@@ -230,7 +231,7 @@ func FuzzArchive(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		link, _ := serve(t, data)
 		outer := t.TempDir()
-		dir, err := open(t, filepath.Join(outer, "skills")).Load(t.Context(), agent.SkillArchive{Name: "a", URL: link, Hash: hash(data)})
+		dir, err := open(t, filepath.Join(outer, "skills"))(t.Context(), agent.SkillArchive{Name: "a", URL: link, Hash: hash(data)})
 		entries, readErr := os.ReadDir(outer)
 		require.NoError(t, readErr)
 		require.Len(t, entries, 1, "nothing is written outside")

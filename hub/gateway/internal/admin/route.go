@@ -53,11 +53,11 @@ func Parse(r deploy.Route) (Target, error) {
 	n, err := strconv.ParseUint(u.Port(), 10, 16)
 	t.Port = int(n)
 	switch {
-	case err != nil || n == 0 || !deploy.IsHost(t.Host) && !ipv6.MatchString(t.Host):
+	case err != nil || n == 0 || !(deploy.Route{Host: t.Host}).HasHost() && !ipv6.MatchString(t.Host):
 		return t, fmt.Errorf("route %.200q: the target %.200q has no valid host or port", r.Key, r.Target)
 	case !keyForm.MatchString(r.Key) || !pathForm.MatchString(r.Path):
 		return t, fmt.Errorf("route %.200q: the path %.200q is not one of names", r.Key, r.Path)
-	case r.Host != "" && !deploy.IsHost(r.Host):
+	case r.Host != "" && !r.HasHost():
 		return t, fmt.Errorf("route %.200q: the host %.200q is not a name", r.Key, r.Host)
 	case r.Timeout <= 0 || r.Timeout > maxTimeout || r.Timeout%time.Second != 0:
 		return t, fmt.Errorf("route %.200q: the timeout %v is not a number of seconds up to %v", r.Key, r.Timeout, maxTimeout)
