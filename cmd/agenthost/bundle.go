@@ -173,7 +173,7 @@ func (b *bundle) skillComponents(ctx context.Context, c *client.Client) ([]compo
 
 // skillDirs returns the directories of skills.
 func (b *bundle) skillDirs() ([]string, error) {
-	dirs, err := fs.Glob(os.DirFS(b.dir), "skills/*/SKILL.md")
+	dirs, err := fs.Glob(os.DirFS(b.dir), "skills/*/[sS][kK][iI][lL][lL].[mM][dD]")
 	for i, file := range dirs {
 		dirs[i] = filepath.Join(b.dir, filepath.Dir(filepath.FromSlash(file)))
 	}

@@ -16,9 +16,13 @@ import (
 	"github.com/seed93082962/agenthost/hub/client"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/skill"
+	"github.com/seed93082962/agenthost/internal/skillzip"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool/js"
 )
+
+// skillFile is the name of the file of a skill, in any letter case.
+const skillFile = "SKILL.md"
 
 // masked replaces a stored secret in requests and responses.
 const masked = "***"
@@ -75,13 +79,7 @@ func (a *app) skillComponent(ctx context.Context, c *client.Client, dir string) 
 		return component{}, fmt.Errorf("pack %s: %w", dir, err)
 	}
 
-	text, err := readRegular(filepath.Join(dir, "SKILL.md"))
-	if err != nil {
-		return component{}, err
-	}
-
-	document, _ := skill.Parse(text) // the hub reports faults
-	p := component{kind: "skill", name: cmp.Or(document.Name, base), key: "hub.skills"}
+	p := component{kind: "skill", name: skillName(packed, base), key: "hub.skills"}
 	if p.next, err = filesOf(packed); err != nil {
 		return component{}, fmt.Errorf("pack %s: %w", dir, err)
 	}
@@ -111,6 +109,24 @@ func (a *app) skillComponent(ctx context.Context, c *client.Client, dir string) 
 	return p, nil
 }
 
+// skillName returns the name that a hub gives to the skill of an archive. The hub reports faults.
+func skillName(archive []byte, folder string) string {
+	declared := ""
+	if reader, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive))); err == nil {
+		for _, file := range reader.File {
+			if content, err := file.Open(); err == nil && strings.EqualFold(file.Name, skillFile) {
+				text, _ := io.ReadAll(io.LimitReader(content, skill.MaxBytes))
+				document, _ := skill.Parse(text)
+				declared = document.Name
+				_ = content.Close()
+			}
+		}
+	}
+
+	name, _ := skillzip.SkillName(declared, folder)
+	return name
+}
+
 // filesOf returns a line for each file of the archive of a skill, sorted.
 func filesOf(archive []byte) ([]string, error) {
 	reader, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
@@ -135,7 +151,12 @@ func filesOf(archive []byte) ([]string, error) {
 			return nil, err
 		}
 
-		lines = append(lines, fmt.Sprintf("%s: sha256:%x", file.Name, sum.Sum(nil)))
+		name := file.Name
+		if strings.EqualFold(name, skillFile) {
+			name = skillFile // as the hub writes it
+		}
+
+		lines = append(lines, fmt.Sprintf("%s: sha256:%x", name, sum.Sum(nil)))
 	}
 
 	slices.Sort(lines)

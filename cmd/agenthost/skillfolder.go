@@ -31,7 +31,7 @@ func skillFolders(root string) ([]string, error) {
 		}
 
 		names, err := os.ReadDir(path)
-		if slices.ContainsFunc(names, func(e fs.DirEntry) bool { return strings.EqualFold(e.Name(), "SKILL.md") }) {
+		if slices.ContainsFunc(names, func(e fs.DirEntry) bool { return strings.EqualFold(e.Name(), skillFile) }) {
 			folders = append(folders, path)
 			return fs.SkipDir
 		}
@@ -110,11 +110,12 @@ func (p *packer) add(name string) error {
 	}
 
 	for _, entry := range entries {
-		if isForeign(entry.Name()) {
+		file := path.Join(name, entry.Name())
+		if isForeign(entry.Name()) || skillzip.IsForeign(file) {
 			continue
 		}
 
-		if err := p.add(path.Join(name, entry.Name())); err != nil {
+		if err := p.add(file); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,8 @@ package skillzip
 
 import (
 	"fmt"
+	"path"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -132,4 +134,23 @@ func checkPath(entry string) (string, error) {
 
 func isUnsafe(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
+}
+
+var skillName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
+// SkillName returns the name of a skill in a hub: the declared one, or that of its folder if none is
+// declared or the declared one cannot be a name. It reports whether the result can be one.
+func SkillName(declared, folder string) (string, bool) {
+	if declared == "" || !skillName.MatchString(declared) && skillName.MatchString(folder) {
+		declared = folder
+	}
+
+	return declared, skillName.MatchString(declared)
+}
+
+// IsForeign reports whether a system added the entry, which is no part of the skill. macOS writes
+// ._x next to x.
+func IsForeign(entry string) bool {
+	base := path.Base(entry)
+	return strings.HasPrefix(entry, "__MACOSX/") || strings.HasPrefix(base, "._") || base == ".DS_Store"
 }

@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -43,8 +42,6 @@ type Skill struct {
 	Type        string // can be empty
 	Paths       []string
 }
-
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // Normalize checks an upload of size bytes and writes it as a zip with SKILL.md at its root. The
 // name is that in the front matter if it can be the name of a skill, otherwise that of the folder,
@@ -196,11 +193,8 @@ func (s *spool) parse(folder string) (Skill, error) {
 		}
 
 		doc, problem := skill.Parse(data)
-		if doc.Name == "" || !namePattern.MatchString(doc.Name) && namePattern.MatchString(folder) {
-			doc.Name = folder
-		}
-
-		if !namePattern.MatchString(doc.Name) {
+		var valid bool
+		if doc.Name, valid = skillzip.SkillName(doc.Name, folder); !valid {
 			reason := fmt.Sprintf("has the name %.80q in its front matter or folder: it must consist of 1 to 64 letters, digits, _ and -", doc.Name)
 			if problem != nil {
 				reason += "; " + problem.Error()

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/skillzip"
@@ -62,7 +60,7 @@ func (s *spool) close() error {
 
 // add adds an entry.
 func (s *spool) add(e skillzip.Member) error {
-	if e.Name == "" || e.Dir || isForeign(e.Name) {
+	if e.Name == "" || e.Dir || skillzip.IsForeign(e.Name) {
 		return nil
 	}
 
@@ -84,12 +82,6 @@ type onlyWriter struct{ io.Writer }
 
 // open returns the content of a file.
 func (s *spool) open(f file) *io.SectionReader { return io.NewSectionReader(s.file, f.at, f.size) }
-
-// isForeign reports whether a system added the entry. macOS writes ._x next to x.
-func isForeign(name string) bool {
-	base := path.Base(name)
-	return strings.HasPrefix(name, "__MACOSX/") || strings.HasPrefix(base, "._") || base == ".DS_Store"
-}
 
 // epoch is the time of all files: the first that a zip can represent.
 var epoch = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
