@@ -41,7 +41,7 @@ func TestUsersOfTheProgram(t *testing.T) {
 			b.see("Sign in at your program")
 			b.do(chromedp.Evaluate[chromedp.Void](`document.cookie = "program=7; path=/"`))
 			b.click("button.primary")
-			b.see("What an agent can call")
+			b.see("Functions that an agent can call")
 			b.open(s.url + "/console/account")
 			b.see("Ada of the program")
 			b.do(chromedp.Evaluate[chromedp.Void](`document.cookie = "program=; path=/; max-age=0"`))
@@ -63,10 +63,10 @@ func TestPagesKeepTheirSession(t *testing.T) {
 	b := newTab(t)
 	b.open(s.url + "/console/tools")
 	b.signIn("root", password)
-	b.see("What an agent can call")
+	b.see("Functions that an agent can call")
 	for range 12 { // more often than a program may refresh its session within a minute
 		b.do(chromedp.Navigate(s.url + "/console/tools"))
-		b.see("What an agent can call")
+		b.see("Functions that an agent can call")
 	}
 	tabs := []*tab{b}
 	for range 4 {
@@ -78,7 +78,7 @@ func TestPagesKeepTheirSession(t *testing.T) {
 			one.do(chromedp.Evaluate[chromedp.Void]("setTimeout(() => location.assign(" + `"` + s.url + `/console/skills"))`))
 		}
 		for _, one := range tabs {
-			one.see("There is no skill yet.")
+			one.see("There are no skills yet.")
 		}
 	}
 	for _, one := range tabs {
@@ -95,13 +95,13 @@ func TestPagesTryAgain(t *testing.T) {
 	b := newTab(t)
 	b.open(s.url + "/console/tools")
 	b.signIn("root", password)
-	b.see("What an agent can call")
+	b.see("Functions that an agent can call")
 	for _, status := range []int32{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusForbidden} {
 		s.refused.Store(status)
 		b.do(chromedp.Navigate(s.url + "/console/tools"))
-		b.see("The page tries again by itself.")
+		b.see("The page retries automatically.")
 		s.refused.Store(0)
-		b.see("What an agent can call")
+		b.see("Functions that an agent can call")
 	}
 	s.refused.Store(http.StatusServiceUnavailable)
 	s.advance.Add(int64(16 * time.Minute))
@@ -110,7 +110,7 @@ func TestPagesTryAgain(t *testing.T) {
 	require.NotContains(t, b.text(), "Sign in to agenthost")
 	s.refused.Store(0)
 	b.click(".problem button")
-	b.see("There is no skill yet.")
+	b.see("There are no skills yet.")
 }
 
 // A login that would replace the session of another user asks first, and nothing changes if the

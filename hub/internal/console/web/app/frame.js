@@ -104,6 +104,11 @@ function Palette({ user, close }) {
   }, [text]);
   const choose = (result) => { close(); go(result.href); };
   const onKeyDown = (event) => {
+    if (event.key === "Escape" && !event.isComposing) {
+      event.preventDefault(); // a search field would take the first one to clear itself
+      close();
+      return;
+    }
     const move = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (move && results.length) {
       event.preventDefault();

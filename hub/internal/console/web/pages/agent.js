@@ -42,13 +42,14 @@ function DeployDialog({ agent, deployment, close }) {
     ${!started && html`<${Loaded} state=${{ ...detail, data: detail.loading ? null : { detail: detail.data } }}>${(d) => html`
       <p>${running ? (unchanged ? t("agent.deploy_unchanged") : t("agent.deploy_text", { n: deployment.servingRevision })) : t("agent.deploy_first")}</p>
       ${d.detail ? html`<${Diff} from=${comparable(d.detail)} to=${comparable(agent)} label=${t("agent.changes")} /><p class="soft">${t("agent.diff_note")}</p>` : html`<pre class="lines" tabindex="0">${comparable(agent)}</pre>`}`}</${Loaded}>`}
-    ${started && html`<div role="status"><p><${State} of=${now.state} /> ${settled && now.servingRevision === now.revision && t("agent.deployed")}</p><${Conditions} items=${now.conditions} />${now.error && html`<p class="error">${now.error}</p>`}</div>`}
+    ${started && html`<div role="status"><p><${State} of=${now.state} /> ${settled && now.servingRevision === now.revision && t("agent.deployed")}</p><${Conditions} items=${now.conditions} error=${now.error} />${now.error && html`<p class="error">${now.error}</p>`}</div>`}
     <div class="buttons">${started ? html`<${Button} kind="primary" action=${() => close()}>${settled ? t("action.close") : t("agent.background")}</${Button}>`
       : html`<${Button} action=${() => close()}>${t("action.cancel")}</${Button}><${Button} kind="primary" disabled=${detail.loading} action=${deploy}>${unchanged ? t("agent.redeploy") : t("agent.deploy")}</${Button}>`}</div>
   </${Dialog}>`;
 }
 
-const Conditions = ({ items }) => html`<ul class="conditions">${each(items, "li", (c) => html`<li><${Badge} kind=${"state " + (c.type === "restored" ? "info" : c.status ? "ok" : "bad")}>${t("condition." + c.type + (c.status ? ".yes" : ".no"))}</${Badge}> <span class="soft"><${Time} at=${c.changedAt} /></span>${c.message && html`<p>${c.message}</p>`}</li>`, (c) => c.type)}</ul>`;
+/** Conditions lists the conditions of a deployment. A message that the error or an earlier condition has is not repeated. */
+const Conditions = ({ items, error }) => html`<ul class="conditions">${each(items, "li", (c) => html`<li><${Badge} kind=${"state " + (c.type === "restored" ? "info" : c.status ? "ok" : "bad")}>${t("condition." + c.type + (c.status ? ".yes" : ".no"))}</${Badge}> <span class="soft"><${Time} at=${c.changedAt} /></span>${c.message && c.message !== error && items.find((o) => o.message === c.message) === c && html`<p>${c.message}</p>`}</li>`, (c) => c.type)}</ul>`;
 
 function Overview({ agent, deployment }) {
   const detail = useLoad(() => (deployment.servingRevision ? get("/api/v1" + path("agents", agent.name, "detail")).catch(() => null) : null), [deployment.servingRevision]);
@@ -68,7 +69,7 @@ function Overview({ agent, deployment }) {
         [t("agent.url"), deployment.state !== "not_deployed" && html`<code>${deployment.publicUrl}</code> <${Copy} text=${deployment.publicUrl} />`],
         [t("agent.key"), deployment.apiKey && (key ? html`<code>${deployment.apiKey}</code> <${Copy} text=${deployment.apiKey} />` : html`<${Button} kind="small" action=${() => setKey(true)}>${t("signin.show")}</${Button}>`)]]} />
       ${deployment.error && html`<p class="error">${deployment.error}</p>`}
-      ${deployment.conditions.length > 0 && html`<${Conditions} items=${deployment.conditions} />`}
+      ${deployment.conditions.length > 0 && html`<${Conditions} items=${deployment.conditions} error=${deployment.error} />`}
       ${Object.keys(servers).length > 0 && html`<h3>${t("page.mcps")}</h3><ul>${each(Object.entries(servers), "li", ([name, s]) => html`<li><a href=${to("mcps", name)}>${name}</a> ${s.status && html`<${State} of=${s.status} />`} ${s.error}</li>`, ([name]) => name)}</ul>`}
     </section>
     ${week.data && html`<section class="panel"><h2>${t("agent.week")}</h2><p><a href=${to("usage") + query({ agent: agent.name })}>${t("agent.week_text", { n: week.data.totals.runs, tokens: compact(week.data.totals.inputTokens + week.data.totals.outputTokens) })}</a></p>

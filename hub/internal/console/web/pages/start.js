@@ -10,7 +10,8 @@ async function steps() {
   const [providers, agents] = await Promise.all([get(admin("providers") + "?page_size=100"), get(admin("agents") + "?page_size=100")]);
   const agent = agents.items.find((a) => a.isDefault) || agents.items[0];
   const chats = agent ? await get(admin("chat", "sessions") + "?page_size=1") : { total: 0 };
-  return { agent, provider: providers.items.some((p) => p.hasKey && !p.shared) || agents.total > 0, chats: chats.total };
+  const deployment = agent ? await get(admin("agents", agent.name, "deploy")) : null;
+  return { agent, runs: Boolean(deployment && deployment.servingRevision > 0), provider: providers.items.some((p) => p.hasKey && !p.shared) || agents.total > 0, chats: chats.total };
 }
 
 const Step = ({ n, done, title, text, children }) => html`<li class=${done ? "done" : ""}>
@@ -36,7 +37,7 @@ export function Start() {
     <${Step} n="2" done=${Boolean(s.agent)} title=${t("start.agent")} text=${t("start.agent_text")}>
       ${!s.agent && html`<a class="button ${s.provider ? "primary" : "plain"}" href=${to("agents") + "?create=1"}>${t("start.agent_action")}</a>`}
     </${Step}>
-    <${Step} n="3" done=${false} title=${t("start.chat")} text=${t("start.chat_text")}>
+    <${Step} n="3" done=${s.runs} title=${t("start.chat")} text=${t("start.chat_text")}>
       ${s.agent && html`<a class="button primary" href=${to("chat", s.agent.name)}>${t("start.chat_action")}</a>`}
     </${Step}></ol>`}</${Loaded}></${Page}>`;
 }

@@ -263,6 +263,7 @@ class Answer {
   }
 
   partial(p) {
+    this.foot.replaceChildren(); // the answer arrives: nothing waits
     if (p.type === "text") {
       if (!this.stream) {
         if (this.isFull()) return;
