@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -20,7 +21,7 @@ var errMemory = &Error{http.StatusServiceUnavailable, wire.ErrorBody{
 func (rt *Runtime) reserve(bytes int) error {
 	if sum := rt.reserved.Add(int64(bytes)); bytes > 0 && sum > rt.cfg.Limits.MaxMemoryBytes {
 		rt.reserved.Add(int64(-bytes))
-		return &model.Error{Code: model.CodeOverloaded, Message: "the runs of this runtime together use too much memory (maxMemoryBytes): try again later"}
+		return &model.Error{Code: runvalue.ErrorTypeOverloaded, Message: "the runs of this runtime together use too much memory (maxMemoryBytes): try again later"}
 	}
 
 	return nil

@@ -126,8 +126,8 @@ func (res *result) outcome() string {
 	}
 
 	switch model.Code(res.errorType) {
-	case model.CodeConnection, model.CodeRateLimit, model.CodeOverloaded, model.CodeServer, model.CodeAuth, model.CodePromptTooLong,
-		model.CodeInvalidRequest, model.CodeUnknown, model.CodeTimeout, runvalue.ErrorTypeMaxTurns:
+	case runvalue.ErrorTypeConnection, runvalue.ErrorTypeRateLimit, runvalue.ErrorTypeOverloaded, runvalue.ErrorTypeServer, runvalue.ErrorTypeAuth, runvalue.ErrorTypePromptTooLong,
+		runvalue.ErrorTypeInvalidRequest, runvalue.ErrorTypeUnknown, runvalue.ErrorTypeTimeout, runvalue.ErrorTypeMaxTurns:
 		return res.errorType
 	}
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/httpapi"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/engine"
-	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/wire"
 	"github.com/seed93082962/agenthost/sse"
 )
@@ -43,7 +43,7 @@ func (res *result) write(w http.ResponseWriter, requestID string) error {
 	if res.state == wire.StateFailed {
 		body.Error, body.ErrorType, body.Errors = res.message, res.errorType, []string{res.message}
 		status = http.StatusBadGateway
-		if res.errorType == string(model.CodeRateLimit) {
+		if res.errorType == runvalue.ErrorTypeRateLimit {
 			status = http.StatusTooManyRequests
 		}
 
@@ -70,7 +70,7 @@ func (o *streamOutput) Emit(p wire.Payload) {
 	var encodeErr error
 	_ = o.stream.QueueFunc(sse.Event{Type: p.EventName()}, func(dst []byte) ([]byte, error) {
 		var data []byte
-		data, encodeErr = wire.AppendEvent(dst, p)
+		data, encodeErr = wire.Event{Payload: p}.Append(dst)
 		return data, encodeErr
 	})
 	if encodeErr != nil {

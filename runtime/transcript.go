@@ -60,7 +60,7 @@ func (x *execution) record(p wire.Payload) {
 		p = &short
 	}
 
-	text, err := wire.AppendEvent(nil, p)
+	text, err := wire.Event{Payload: p}.Append(nil)
 	if err == nil {
 		err = x.session.Record(text)
 	}

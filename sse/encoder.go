@@ -25,9 +25,9 @@ func (e *FieldError) Error() string {
 	return fmt.Sprintf("encode event: %s field holds %q", e.Field, rune(e.Char))
 }
 
-// AppendEvent appends e in the text/event-stream format to dst and returns the extended slice. The
-// error is a [*FieldError]; dst is then returned unchanged. AppendEvent does not retain e.Data.
-func AppendEvent(dst []byte, e Event) ([]byte, error) {
+// Append appends e in the text/event-stream format to dst and returns the extended slice. The error
+// is a [*FieldError]; dst is then returned unchanged. Append does not retain e.Data.
+func (e Event) Append(dst []byte) ([]byte, error) {
 	if err := checkFields(&e); err != nil {
 		return dst, err
 	}
@@ -46,7 +46,7 @@ func AppendEvent(dst []byte, e Event) ([]byte, error) {
 	return append(appendLines(dst, "data: ", e.Data), '\n'), nil
 }
 
-// appendEventFunc is AppendEvent with the data of appendData, which can append in place after dst.
+// appendEventFunc is Append with the data of appendData, which can append in place after dst.
 func appendEventFunc(dst []byte, e *Event, appendData func([]byte) ([]byte, error)) ([]byte, error) {
 	if err := checkFields(e); err != nil {
 		return dst, err
@@ -95,7 +95,7 @@ func (e *Encoder) Encode(ev Event) error {
 		return e.err
 	}
 
-	buf, err := AppendEvent(e.buf[:0], ev)
+	buf, err := ev.Append(e.buf[:0])
 	if err != nil {
 		return err
 	}

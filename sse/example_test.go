@@ -135,8 +135,8 @@ func ExampleEncoder() {
 	// : ping
 }
 
-func ExampleAppendEvent() {
-	buf, err := sse.AppendEvent(nil, sse.Event{Data: []byte("hello")})
+func ExampleEvent_Append() {
+	buf, err := sse.Event{Data: []byte("hello")}.Append(nil)
 	fmt.Printf("%q %v\n", buf, err)
 	// Output: "data: hello\n\n" <nil>
 }

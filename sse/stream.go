@@ -129,7 +129,7 @@ func (s *Stream) QueueFunc(ev Event, appendData func(dst []byte) ([]byte, error)
 	return s.queued(b)
 }
 
-// QueueEvents adds events to the data of the next flush that are encoded as by [AppendEvent]. It is
+// QueueEvents adds events to the data of the next flush that are encoded as by [Event.Append]. It is
 // otherwise [Stream.Queue].
 func (s *Stream) QueueEvents(encoded []byte) error {
 	s.mu.Lock()
@@ -260,7 +260,7 @@ func (s *Stream) queue(ev Event) error {
 	}
 
 	s.need()
-	b, err := AppendEvent(s.buf.b, ev)
+	b, err := ev.Append(s.buf.b)
 	if err != nil {
 		s.release()
 		return err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/client"
 	hubwire "github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -211,7 +212,7 @@ func (c *chat) send(ctx context.Context, message string) error {
 // remedy returns who can do what about the fault of a provider, or "" for another fault.
 func (c *chat) remedy(ctx context.Context) string {
 	code := model.Code(c.failure)
-	if !slices.Contains([]model.Code{model.CodeAuth, model.CodeConnection, model.CodeTimeout, model.CodeInvalidRequest, model.CodeRateLimit}, code) {
+	if !slices.Contains([]model.Code{runvalue.ErrorTypeAuth, runvalue.ErrorTypeConnection, runvalue.ErrorTypeTimeout, runvalue.ErrorTypeInvalidRequest, runvalue.ErrorTypeRateLimit}, code) {
 		return ""
 	}
 
@@ -232,11 +233,11 @@ func (c *chat) remedy(ctx context.Context) string {
 	}
 
 	switch code {
-	case model.CodeAuth:
+	case runvalue.ErrorTypeAuth:
 		return fmt.Sprintf("The provider %s rejected its key. A maintainer can replace it: agenthost providers set %s --key", name, word)
-	case model.CodeInvalidRequest:
+	case runvalue.ErrorTypeInvalidRequest:
 		return fmt.Sprintf("The provider %s rejected the request. A maintainer can test whether it has the model %s: agenthost providers probe %s", name, agent.Model, word)
-	case model.CodeRateLimit:
+	case runvalue.ErrorTypeRateLimit:
 		return fmt.Sprintf("The provider %s accepts no more requests of this account for now. Send the message again later.", name)
 	}
 

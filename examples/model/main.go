@@ -25,7 +25,7 @@ func (shout) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Par
 	return func(yield func(model.Part, error) bool) {
 		last := req.Messages[len(req.Messages)-1].Text()
 		if last == "" {
-			yield(model.Part{}, &model.Error{Code: model.CodeInvalidRequest, Message: "there is nothing to repeat"})
+			yield(model.Part{}, &model.Error{Code: "invalid_request", Message: "there is nothing to repeat"})
 			return
 		}
 		for _, word := range strings.Fields(last) {

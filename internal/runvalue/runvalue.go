@@ -24,7 +24,17 @@ const (
 const (
 	ErrorTypeMaxTurns  = "error_max_turns"
 	ErrorTypeExecution = "error_during_execution"
-	ErrorTypeTimeout   = "timeout"
+	ErrorTypeTimeout   = "timeout" // also of a model that sends nothing for too long
+
+	// Of an upstream; package model documents them.
+	ErrorTypeConnection     = "connection"
+	ErrorTypeRateLimit      = "rate_limit"
+	ErrorTypeOverloaded     = "overloaded"
+	ErrorTypeServer         = "server"
+	ErrorTypeAuth           = "auth"
+	ErrorTypePromptTooLong  = "prompt_too_long"
+	ErrorTypeInvalidRequest = "invalid_request"
+	ErrorTypeUnknown        = "unknown"
 )
 
 // Subtypes of Result.

@@ -197,7 +197,7 @@ var textHead, textEnd = aroundData()
 
 func aroundData() ([]byte, []byte) {
 	const data = "{}"
-	event, _ := sse.AppendEvent(nil, sse.Event{Type: (*wire.PartialMessage)(nil).EventName(), Data: []byte(data)}) // the name is valid
+	event, _ := sse.Event{Type: (*wire.PartialMessage)(nil).EventName(), Data: []byte(data)}.Append(nil) // the name is valid
 	head, end, _ := bytes.Cut(event, []byte(data))
 	return head, end
 }

@@ -114,9 +114,9 @@ func TestCancelledStreamOfHTTP2(t *testing.T) {
 // partialEvent returns the event of a partial message.
 func partialEvent(t *testing.T, p wire.Partial) string {
 	t.Helper()
-	data, err := wire.AppendEvent(nil, &wire.PartialMessage{Partial: p})
+	data, err := wire.Event{Payload: &wire.PartialMessage{Partial: p}}.Append(nil)
 	require.NoError(t, err)
-	event, err := sse.AppendEvent(nil, sse.Event{Type: "partial_message", Data: data})
+	event, err := sse.Event{Type: "partial_message", Data: data}.Append(nil)
 	require.NoError(t, err)
 	return string(event)
 }

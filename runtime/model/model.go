@@ -147,20 +147,18 @@ type Part struct {
 	Usage      Usage
 }
 
-// Code classifies upstream failures. Its values are those of errorType in the runtime API.
+// Code classifies upstream failures. Its values are those of errorType in the runtime API:
+//
+//	connection       no connection, or it was lost during the response
+//	rate_limit       429
+//	overloaded       529, overloaded_error
+//	server           any other 5xx, or a response that is not in the wire format
+//	auth             401, 403
+//	prompt_too_long  the conversation does not fit the context window
+//	invalid_request  any other 4xx
+//	unknown          upstream returned an error of an unknown kind
+//	timeout          upstream sent nothing for too long
 type Code string
-
-const (
-	CodeConnection     Code = "connection"      // no connection, or it was lost during the response
-	CodeRateLimit      Code = "rate_limit"      // 429
-	CodeOverloaded     Code = "overloaded"      // 529, overloaded_error
-	CodeServer         Code = "server"          // any other 5xx, or a response that is not in the wire format
-	CodeAuth           Code = "auth"            // 401, 403
-	CodePromptTooLong  Code = "prompt_too_long" // the conversation does not fit the context window
-	CodeInvalidRequest Code = "invalid_request" // any other 4xx
-	CodeUnknown        Code = "unknown"         // upstream returned an error of an unknown kind
-	CodeTimeout        Code = "timeout"         // upstream sent nothing for too long
-)
 
 // Error is a failure of the upstream.
 type Error struct {

@@ -8,15 +8,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
 func TestErrorShowsNoCause(t *testing.T) {
-	err := &model.Error{Code: model.CodeConnection, Message: "the connection broke off", Err: io.ErrUnexpectedEOF}
+	err := &model.Error{Code: model.Code(runvalue.ErrorTypeConnection), Message: "the connection broke off", Err: io.ErrUnexpectedEOF}
 	require.EqualError(t, err, "connection: the connection broke off")
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	require.NoError(t, errors.Unwrap(&model.Error{Code: model.CodeAuth}))
+	require.NoError(t, errors.Unwrap(&model.Error{Code: model.Code(runvalue.ErrorTypeAuth)}))
 }
 
 func TestMessage(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 )
 
 // The blocks of an event have the members of their types, and no others.
-func TestDecodeBlocks(t *testing.T) {
+func TestBlocksDecode(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 1001) + "1" + strings.Repeat("}", 1001)
 	for in, want := range map[string]string{
 		`{"type":"text","text":"a","html":{"x":1}}`:          `{"type":"text","text":"a"}`,
@@ -33,7 +33,8 @@ func TestDecodeBlocks(t *testing.T) {
 		`7`:                                                                                 ``,
 		`null`:                                                                              ``,
 	} {
-		got, err := wire.DecodeBlocks([]byte(`{"message":{"content":[`+in+`,{"type":"text","text":"end"}]}}`), 10)
+		var got wire.Blocks
+		err := got.Decode([]byte(`{"message":{"content":[`+in+`,{"type":"text","text":"end"}]}}`), 10)
 		require.NoError(t, err, in)
 		blocks := []json.RawMessage{json.RawMessage(`{"type":"text","text":"end"}`)}
 		if want != "" {
@@ -47,7 +48,7 @@ func TestDecodeBlocks(t *testing.T) {
 func TestMembersOccurOnce(t *testing.T) {
 	for _, in := range []string{`{"type":"text","text":"a","text":"b"}`, `{"type":"tool_use","input":{"a":[{"b":1,"b":2}]}}`} {
 		data := []byte(`{"message":{"content":[` + in + `]}}`)
-		_, err := wire.DecodeBlocks(data, 10)
+		err := new(wire.Blocks).Decode(data, 10)
 		require.ErrorContains(t, err, "must not occur twice", in)
 		_, err = wire.DecodeEvent("assistant", data)
 		require.ErrorContains(t, err, "must not occur twice", in)
@@ -59,7 +60,7 @@ func TestMembersOccurOnce(t *testing.T) {
 	require.False(t, p.(*wire.Result).IsError)
 }
 
-func BenchmarkDecodeBlocks(b *testing.B) {
+func BenchmarkBlocksDecode(b *testing.B) {
 	for name, content := range map[string]string{
 		"text":  `{"type":"text","text":"` + strings.Repeat("some words ", 200) + `"}`,
 		"calls": strings.Repeat(`{"type":"tool_use","id":"toolu_1","name":"Edit","input":{"file_path":"a/b.go","old_string":"a := 1","new_string":"b := 2"}},`, 7) + `{"type":"text","text":"Done."}`,
@@ -68,7 +69,7 @@ func BenchmarkDecodeBlocks(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := wire.DecodeBlocks(data, 1024); err != nil {
+				if err := new(wire.Blocks).Decode(data, 1024); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -116,9 +117,9 @@ func blocksOf(data []byte, most int) (out wire.Blocks, err error) {
 	return out, nil
 }
 
-// FuzzDecodeBlocks compares the blocks of an event, which are in some cases decoded without a text,
+// FuzzBlocksDecode compares the blocks of an event, which are in some cases decoded without a text,
 // with those of the whole event.
-func FuzzDecodeBlocks(f *testing.F) {
+func FuzzBlocksDecode(f *testing.F) {
 	const text = `{"type":"text","text":"a\"b\n漢"}`
 	for _, content := range []string{
 		text, text + `,` + text, ` ` + text + ` `, `{"type":"text","text":"` + strings.Repeat("long ", 1000) + `"}`,
@@ -133,14 +134,15 @@ func FuzzDecodeBlocks(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte, most int) {
 		want, wantErr := blocksOf(data, max(most, 0))
-		got, err := wire.DecodeBlocks(data, max(most, 0))
+		var got wire.Blocks
+		err := got.Decode(data, max(most, 0))
 		require.Equal(t, wantErr == nil, err == nil)
 		require.Equal(t, want, got)
 	})
 }
 
-// FuzzDecodeOutcome compares a result event, whose text is not decoded, with one whose text is.
-func FuzzDecodeOutcome(f *testing.F) {
+// FuzzResultDecodeOutcome compares a result event, whose text is not decoded, with one whose text is.
+func FuzzResultDecodeOutcome(f *testing.F) {
 	for _, text := range []string{`"done"`, `"a\"b\n漢"`, `""`, `null`, `1`, `"`, "\"\xff\"", `"\u00e9"`, `{"result":"x"}`, `"x","y":{"result":"z"}`, `"x","result":"y"`} {
 		f.Add([]byte(`{"type":"result","subtype":"success","usage":{"input_tokens":1},"result":` + text + `,"permission_denials":[{"reason":"no"}]}`))
 		f.Add([]byte(`{"a\"result":` + text + `,"errors":["x"]}`))
@@ -153,10 +155,11 @@ func FuzzDecodeOutcome(f *testing.F) {
 			Text json.RawMessage `json:"result"`
 		}
 		wantErr := jsonlimit.Unmarshal(data, &want)
-		got, err := wire.DecodeOutcome(data)
+		var got wire.Result
+		err := got.DecodeOutcome(data)
 		require.Equal(t, wantErr == nil, err == nil)
 		if err == nil {
-			require.Equal(t, &want.Result, got)
+			require.Equal(t, want.Result, got)
 		}
 	})
 }

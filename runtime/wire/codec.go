@@ -14,17 +14,17 @@ import (
 	"github.com/seed93082962/agenthost/internal/runvalue"
 )
 
-// AppendEvent appends the JSON of a payload to dst. It truncates texts so that the JSON has at most
+// Append appends the JSON of the payload to dst. It truncates texts so that the JSON has at most
 // 4 MiB - 1 bytes, and sets the field truncated. If the JSON without its texts is too long, it
 // returns an error and dst unchanged.
-func AppendEvent(dst []byte, p Payload) ([]byte, error) {
-	out, err := appendEvent(dst, p)
+func (e Event) Append(dst []byte) ([]byte, error) {
+	out, err := appendEvent(dst, e.Payload)
 	if err == nil && len(out)-len(dst) > runvalue.MaxData {
 		err = errTooLong
 	}
 
 	if err != nil {
-		return dst, fmt.Errorf("encode %s event: %w", p.EventName(), err)
+		return dst, fmt.Errorf("encode %s event: %w", e.EventName(), err)
 	}
 
 	return out, nil
@@ -70,13 +70,13 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 
 // MarshalJSON encodes all fields of the type of the block, and only those.
 func (b Block) MarshalJSON() ([]byte, error) {
-	dst := append([]byte(`{"type":`), AppendString(nil, b.Type)...)
+	dst := append([]byte(`{"type":`), appendString(nil, b.Type)...)
 	switch b.Type {
 	case PartialThinking:
-		dst = AppendString(append(dst, `,"thinking":`...), b.Thinking)
+		dst = appendString(append(dst, `,"thinking":`...), b.Thinking)
 	case PartialToolUse:
-		dst = AppendString(append(dst, `,"id":`...), b.ID)
-		dst = AppendString(append(dst, `,"name":`...), b.Name)
+		dst = appendString(append(dst, `,"id":`...), b.ID)
+		dst = appendString(append(dst, `,"name":`...), b.Name)
 		dst = append(dst, `,"input":`...)
 		if len(b.Input) == 0 {
 			dst = append(dst, "{}"...)
@@ -84,7 +84,7 @@ func (b Block) MarshalJSON() ([]byte, error) {
 
 		dst = append(dst, b.Input...)
 	default:
-		dst = AppendString(append(dst, `,"text":`...), b.Text)
+		dst = appendString(append(dst, `,"text":`...), b.Text)
 	}
 
 	return append(dst, '}'), nil
@@ -92,9 +92,9 @@ func (b Block) MarshalJSON() ([]byte, error) {
 
 const hex = "0123456789abcdef"
 
-// AppendString appends s as a JSON string. Invalid UTF-8 is replaced by U+FFFD, as in
+// appendString appends s as a JSON string. Invalid UTF-8 is replaced by U+FFFD, as in
 // encoding/json.
-func AppendString(dst []byte, s string) []byte {
+func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	from := 0
 	for i := 0; i < len(s); {
@@ -223,8 +223,9 @@ func DecodeEvent(name string, data []byte) (Payload, error) {
 	return p, nil
 }
 
-// DecodeOutcome decodes a result event without its text, which the messages before it have.
-func DecodeOutcome(data []byte) (*Result, error) {
+// DecodeOutcome decodes the data of a result event without its text, which the messages before it
+// have.
+func (p *Result) DecodeOutcome(data []byte) error {
 	var in struct {
 		Result
 
@@ -233,10 +234,11 @@ func DecodeOutcome(data []byte) (*Result, error) {
 	before, _, after := cutString(data, []byte(`"result":"`))
 	data = slices.Concat(before, after)
 	if err := jsonlimit.Unmarshal(data, &in); err != nil {
-		return nil, fmt.Errorf("decode result event: %w", err)
+		return fmt.Errorf("decode result event: %w", err)
 	}
 
-	return &in.Result, nil
+	*p = in.Result
+	return nil
 }
 
 // ignored is a value that is not decoded.
@@ -256,16 +258,17 @@ type Blocks struct {
 // inputLimit bounds the input of a call, which is any JSON.
 var inputLimit = jsonlimit.Limit{Values: 1 << 18, Depth: 1000}
 
-// DecodeBlocks decodes an assistant event, and of its blocks at most the first ones. Blocks that
+// Decode decodes the data of an assistant event, and of its blocks at most the first ones. Blocks that
 // are not of the types of [Block] are omitted, and so are other members. Blocks may refer to data.
-func DecodeBlocks(data []byte, most int) (Blocks, error) {
+func (b *Blocks) Decode(data []byte, most int) error {
 	short, block, text := cutText(data)
 	out, found, err := decodeBlocks(short, most, block, text)
 	if block != nil && !found { // it is not one of the blocks, or data is not valid
 		out, _, err = decodeBlocks(data, most, nil, nil)
 	}
 
-	return out, err
+	*b = out
+	return err
 }
 
 // mark is the JSON value in place of a block that was cut.

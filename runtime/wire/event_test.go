@@ -68,7 +68,7 @@ var events = map[string]struct {
 func TestEventsHaveTheShapesOfTheAPI(t *testing.T) {
 	for name, ev := range events {
 		t.Run(name, func(t *testing.T) {
-			data, err := wire.AppendEvent([]byte("x"), ev.payload)
+			data, err := wire.Event{Payload: ev.payload}.Append([]byte("x"))
 			require.NoError(t, err)
 			require.Equal(t, byte('x'), data[0], "appended")
 			require.JSONEq(t, ev.json, string(data[1:]))
@@ -114,7 +114,7 @@ func TestLongTextsAreTruncated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before, err := json.Marshal(p)
 			require.NoError(t, err)
-			data, err := wire.AppendEvent(nil, p)
+			data, err := wire.Event{Payload: p}.Append(nil)
 			require.NoError(t, err)
 			require.LessOrEqual(t, len(data), runvalue.MaxData)
 			require.True(t, utf8.Valid(data))
@@ -132,18 +132,18 @@ func TestTheLongestEvents(t *testing.T) {
 	result := func(n int) *wire.ToolResult {
 		return &wire.ToolResult{Result: wire.ToolResultDetail{Output: strings.Repeat("x", n)}}
 	}
-	empty, err := wire.AppendEvent(nil, result(0))
+	empty, err := wire.Event{Payload: result(0)}.Append(nil)
 	require.NoError(t, err)
 	most := runvalue.MaxData - len(empty)
 	for name, p := range map[string]wire.Payload{"a result": result(most), "unknown": &wire.Unknown{Data: make([]byte, runvalue.MaxData)}} {
-		data, err := wire.AppendEvent([]byte("before"), p)
+		data, err := wire.Event{Payload: p}.Append([]byte("before"))
 		require.NoError(t, err, name)
 		require.Len(t, data, len("before")+runvalue.MaxData, name)
 	}
-	data, err := wire.AppendEvent(nil, result(most+1))
+	data, err := wire.Event{Payload: result(most + 1)}.Append(nil)
 	require.NoError(t, err)
 	require.Less(t, len(data), runvalue.MaxData)
-	_, err = wire.AppendEvent(nil, &wire.Unknown{Data: make([]byte, runvalue.MaxData+1)})
+	_, err = wire.Event{Payload: &wire.Unknown{Data: make([]byte, runvalue.MaxData+1)}}.Append(nil)
 	require.Error(t, err)
 }
 
@@ -163,7 +163,7 @@ func TestTextsShareTheRoom(t *testing.T) {
 		"a long input":   {[]wire.Block{{Type: "tool_use", Input: quoted(room + 1)}, {Type: "text", Text: text(5 << 20)}}, []int{len("{}"), room - len("{}")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			data, err := wire.AppendEvent(nil, &wire.Assistant{Message: wire.AssistantMessage{Content: row.content}})
+			data, err := wire.Event{Payload: &wire.Assistant{Message: wire.AssistantMessage{Content: row.content}}}.Append(nil)
 			require.NoError(t, err)
 			p, err := wire.DecodeEvent("assistant", data)
 			require.NoError(t, err)
@@ -186,7 +186,7 @@ func TestTextsShareTheRoom(t *testing.T) {
 		"a denial":         {wire.Result{Result: new(text(7)), Errors: []string{text(room - 3<<10), text(5)}, StopReason: text(2 << 20), PermissionDenials: denials[:2]}, 7, room - 3<<10 + 5, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			data, err := wire.AppendEvent(nil, &row.result)
+			data, err := wire.Event{Payload: &row.result}.Append(nil)
 			require.NoError(t, err)
 			p, err := wire.DecodeEvent("result", data)
 			require.NoError(t, err)
@@ -197,7 +197,7 @@ func TestTextsShareTheRoom(t *testing.T) {
 		})
 	}
 	for output, length := range map[string]int{text(5 << 20): room, strings.Repeat("\x01", 5<<20): room / 4} { // an escape has six bytes
-		data, err := wire.AppendEvent(nil, &wire.ToolResult{Result: wire.ToolResultDetail{Output: output}})
+		data, err := wire.Event{Payload: &wire.ToolResult{Result: wire.ToolResultDetail{Output: output}}}.Append(nil)
 		require.NoError(t, err)
 		p, err := wire.DecodeEvent("tool_result", data)
 		require.NoError(t, err)
@@ -211,7 +211,7 @@ func TestEventsThatCannotBeTruncated(t *testing.T) {
 		"tool name":         &wire.PartialMessage{Partial: wire.Partial{Type: wire.PartialToolUse, ToolName: strings.Repeat("x", 5<<20)}},
 		"unknown":           &wire.Unknown{Name: "later", Data: make([]byte, 5<<20)},
 	} {
-		out, err := wire.AppendEvent([]byte("before"), p)
+		out, err := wire.Event{Payload: p}.Append([]byte("before"))
 		require.ErrorContains(t, err, "longer than an event may be", name)
 		require.Equal(t, "before", string(out))
 	}
@@ -236,26 +236,27 @@ func TestStreamMode(t *testing.T) {
 	}
 }
 
-func FuzzAppendString(f *testing.F) {
+func FuzzBlockText(f *testing.F) {
 	for _, s := range []string{"", "plain", "\"\\\x00\n\r\t\x7f", "é漢😀", "\xff\xfe", "\x80", "\u0080", "\xed\xa0\x80", "\u2028"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got := wire.AppendString(nil, s)
+		got, err := wire.Block{Type: wire.PartialText, Text: s}.MarshalJSON()
+		require.NoError(t, err)
 		require.True(t, utf8.Valid(got))
-		var back string
+		var back wire.Block
 		require.NoError(t, json.Unmarshal(got, &back))
-		require.Equal(t, string([]rune(s)), back, "%q", got)
+		require.Equal(t, string([]rune(s)), back.Text, "%q", got)
 	})
 }
 
-func BenchmarkAppendEvent(b *testing.B) {
+func BenchmarkEventAppend(b *testing.B) {
 	token := &wire.PartialMessage{Partial: wire.Partial{Type: wire.PartialText, Text: " token"}}
 	b.Run("partial", func(b *testing.B) {
 		b.ReportAllocs()
 		var buf []byte
 		for b.Loop() {
-			buf, _ = wire.AppendEvent(buf[:0], token)
+			buf, _ = wire.Event{Payload: token}.Append(buf[:0])
 		}
 	})
 	b.Run("partial by encoding json", func(b *testing.B) {
@@ -276,8 +277,8 @@ func BenchmarkAppendEvent(b *testing.B) {
 	})
 }
 
-func ExampleAppendEvent() {
-	data, _ := wire.AppendEvent(nil, &wire.PartialMessage{Partial: wire.Partial{Type: wire.PartialText, Text: "Hi"}})
+func ExampleEvent_Append() {
+	data, _ := wire.Event{Payload: &wire.PartialMessage{Partial: wire.Partial{Type: wire.PartialText, Text: "Hi"}}}.Append(nil)
 	fmt.Println(string(data))
 	// Output: {"type":"partial_message","partial":{"type":"text","text":"Hi"}}
 }

@@ -10,23 +10,23 @@ import (
 // appendPartial appends a partial message. There is one for each token.
 func appendPartial(dst []byte, p *Partial) []byte {
 	dst = append(dst, `{"type":"partial_message","partial":{"type":`...)
-	dst = AppendString(dst, p.Type)
+	dst = appendString(dst, p.Type)
 	if p.Type == PartialToolUse {
 		dst = append(dst, `,"tool_name":`...)
-		dst = AppendString(dst, p.ToolName)
+		dst = appendString(dst, p.ToolName)
 		dst = append(dst, `,"tool_use_id":`...)
-		dst = AppendString(dst, p.ToolUseID)
+		dst = appendString(dst, p.ToolUseID)
 		dst = append(dst, `,"id":`...)
-		dst = AppendString(dst, p.ToolUseID)
+		dst = appendString(dst, p.ToolUseID)
 	} else {
 		dst = append(dst, `,"text":`...)
-		dst = AppendString(dst, p.Text)
+		dst = appendString(dst, p.Text)
 	}
 
 	return append(dst, "}}"...)
 }
 
-// MarshalJSON encodes the partial message as [AppendEvent] does.
+// MarshalJSON encodes the partial message as [Event.Append] does.
 func (p *PartialMessage) MarshalJSON() ([]byte, error) { return appendPartial(nil, &p.Partial), nil }
 
 // UnmarshalJSON is the inverse of [PartialMessage.MarshalJSON].
@@ -62,7 +62,7 @@ func aroundText() ([]byte, []byte) {
 }
 
 // AppendText appends the text of the partial message at the start of data to dst, and returns it
-// with the length of the message in data. The length is 0 if [AppendEvent] does not write a
+// with the length of the message in data. The length is 0 if [Event.Append] does not write a
 // partial message with text in exactly these bytes. Most tokens are such messages.
 func AppendText(dst, data []byte) ([]byte, int) {
 	quoted, ok := bytes.CutPrefix(data, textHead)
@@ -92,9 +92,9 @@ func AppendPartialText(dst, data []byte) []byte {
 	return append(dst, p.Partial.Text...)
 }
 
-// appendUnquoted is the inverse of [AppendString]: it appends the text of a string to dst. quoted
+// appendUnquoted is the inverse of appendString: it appends the text of a string to dst. quoted
 // begins after the first quote. It returns the number of bytes up to the last quote, or -1 if
-// AppendString writes the text in another form.
+// appendString writes the text in another form.
 func appendUnquoted(dst, quoted []byte) ([]byte, int) {
 	text := dst
 	from := 0 // of the bytes that are appended together
@@ -124,7 +124,7 @@ func appendUnquoted(dst, quoted []byte) ([]byte, int) {
 }
 
 // unescape returns the character of the escape at the start of s, and the size of the escape, or 0
-// if [AppendString] does not write it.
+// if appendString does not write it.
 func unescape(s []byte) (byte, int) {
 	if len(s) < 2 || s[0] != '\\' {
 		return 0, 0

@@ -12,7 +12,7 @@ import (
 // encoded returns the JSON of a partial message with text.
 func encoded(t testing.TB, text string) string {
 	t.Helper()
-	data, err := wire.AppendEvent(nil, &wire.PartialMessage{Partial: wire.Partial{Type: wire.PartialText, Text: text}})
+	data, err := wire.Event{Payload: &wire.PartialMessage{Partial: wire.Partial{Type: wire.PartialText, Text: text}}}.Append(nil)
 	require.NoError(t, err)
 	return string(data)
 }

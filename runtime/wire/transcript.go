@@ -89,7 +89,7 @@ func (e *TranscriptEntry) UnmarshalJSON(data []byte) error {
 		}
 	}
 
-	e.Event, err = AppendEvent(nil, payload)
+	e.Event, err = Event{Payload: payload}.Append(nil)
 	return err
 }
 

@@ -20,7 +20,7 @@ func BenchmarkEncode(b *testing.B) {
 		b.ReportAllocs()
 		var buf []byte
 		for b.Loop() {
-			buf, _ = sse.AppendEvent(buf[:0], token)
+			buf, _ = token.Append(buf[:0])
 		}
 	})
 	b.Run("encoder", func(b *testing.B) {

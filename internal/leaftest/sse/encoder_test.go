@@ -42,7 +42,7 @@ func TestAppendEvent(t *testing.T) {
 		{"a retry below zero is none", sse.Event{Retry: -time.Second}, "data: \n\n"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got, err := sse.AppendEvent([]byte("before"), row.event)
+			got, err := row.event.Append([]byte("before"))
 			require.NoError(t, err)
 			require.Equal(t, "before"+row.want, string(got))
 		})
@@ -60,7 +60,7 @@ func TestAppendEventRejectsInjection(t *testing.T) {
 		for _, at := range places {
 			for field, ev := range map[string]sse.Event{"event": {Type: at}, "id": {ID: at}} {
 				dst := []byte("before")
-				got, err := sse.AppendEvent(dst, ev)
+				got, err := ev.Append(dst)
 				var refused *sse.FieldError
 				require.ErrorAs(t, err, &refused)
 				require.Equal(t, sse.FieldError{Field: field, Char: bad[0]}, *refused)

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
@@ -54,7 +55,7 @@ type block struct {
 	sig []byte
 }
 
-// Add adds one part. It returns an [*model.Error] with [model.CodeServer] if the response exceeds a limit.
+// Add adds one part. It returns an [*model.Error] with Code server if the response exceeds a limit.
 func (c *Collector) Add(p *model.Part) error {
 	c.size += len(p.Text) + len(p.ID)
 	if c.size > c.max() || len(p.ID)|len(p.Name)|len(p.StopReason) >= maxStopReasonBytes {
@@ -85,7 +86,7 @@ func (c *Collector) Add(p *model.Part) error {
 
 	b := c.at(p.Index, t)
 	if b == nil {
-		return &model.Error{Code: model.CodeServer, Message: "the response exceeds the limit of 1024 content blocks"}
+		return &model.Error{Code: runvalue.ErrorTypeServer, Message: "the response exceeds the limit of 1024 content blocks"}
 	}
 
 	switch p.Kind {
@@ -133,7 +134,7 @@ func (c *Collector) over(p *model.Part) error {
 		return nil
 	}
 
-	return &model.Error{Code: model.CodeServer, Message: what}
+	return &model.Error{Code: runvalue.ErrorTypeServer, Message: what}
 }
 
 // at returns the newest block with that index and type, or a new block. It returns nil if there are

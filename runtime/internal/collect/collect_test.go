@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
@@ -147,7 +148,7 @@ func TestCollectorHasLimits(t *testing.T) {
 			require.Equal(t, row.taken, n-1)
 			var coded *model.Error
 			require.ErrorAs(t, err, &coded)
-			require.Equal(t, model.CodeServer, coded.Code)
+			require.Equal(t, model.Code(runvalue.ErrorTypeServer), coded.Code)
 		})
 	}
 	t.Run("at each of them", func(t *testing.T) {

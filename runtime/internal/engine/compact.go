@@ -212,7 +212,7 @@ func (r *runState) callForSummary(ctx context.Context, messages []model.Message)
 
 	text := strings.TrimSpace(response.Message.Text())
 	if text == "" {
-		return "", &model.Error{Code: model.CodeUnknown, Message: "the response of the model has no text"}
+		return "", &model.Error{Code: runvalue.ErrorTypeUnknown, Message: "the response of the model has no text"}
 	}
 
 	return text, nil
@@ -225,7 +225,7 @@ const maxRejections = 6
 // tooLong reports whether upstream rejected a request for its size.
 func tooLong(err error) bool {
 	upstream, ok := errors.AsType[*model.Error](err)
-	return ok && upstream.Code == model.CodePromptTooLong
+	return ok && upstream.Code == runvalue.ErrorTypePromptTooLong
 }
 
 // recoverRejected changes a conversation that upstream rejected, so that it accepts the next
@@ -252,7 +252,7 @@ func (r *runState) recoverRejected(ctx context.Context, response *collect.Respon
 // none, some servers accept only texts, and a decoder may find a fault in an image.
 func aboutImage(err error) bool {
 	upstream, ok := errors.AsType[*model.Error](err)
-	if !ok || upstream.Code != model.CodeInvalidRequest {
+	if !ok || upstream.Code != runvalue.ErrorTypeInvalidRequest {
 		return false
 	}
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/engine"
 	"github.com/seed93082962/agenthost/runtime/internal/permission"
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -246,16 +247,16 @@ func TestUpstreamFailures(t *testing.T) {
 		code  model.Code
 		text  string // what had come before
 	}{
-		"refused":    {modeltest.Status(401), model.CodeAuth, ""},
-		"rate limit": {modeltest.Status(429, "Retry-After", "7"), model.CodeRateLimit, ""},
-		"overloaded": {modeltest.Status(529), model.CodeOverloaded, ""},
-		"server":     {modeltest.Status(500), model.CodeServer, ""},
-		"too long":   {modeltest.PromptTooLong(), model.CodePromptTooLong, ""},
-		"html":       {modeltest.Raw(200, "text/html", "<h1>Hello</h1>"), model.CodeServer, ""},
-		"dropped":    {modeltest.Stream(modeltest.Text("Half an"), modeltest.Drop()), model.CodeConnection, "Half an"},
-		"cut off":    {modeltest.Stream(modeltest.Text("Half an"), modeltest.Cut()), model.CodeConnection, "Half an"},
+		"refused":    {modeltest.Status(401), model.Code(runvalue.ErrorTypeAuth), ""},
+		"rate limit": {modeltest.Status(429, "Retry-After", "7"), model.Code(runvalue.ErrorTypeRateLimit), ""},
+		"overloaded": {modeltest.Status(529), model.Code(runvalue.ErrorTypeOverloaded), ""},
+		"server":     {modeltest.Status(500), model.Code(runvalue.ErrorTypeServer), ""},
+		"too long":   {modeltest.PromptTooLong(), model.Code(runvalue.ErrorTypePromptTooLong), ""},
+		"html":       {modeltest.Raw(200, "text/html", "<h1>Hello</h1>"), model.Code(runvalue.ErrorTypeServer), ""},
+		"dropped":    {modeltest.Stream(modeltest.Text("Half an"), modeltest.Drop()), model.Code(runvalue.ErrorTypeConnection), "Half an"},
+		"cut off":    {modeltest.Stream(modeltest.Text("Half an"), modeltest.Cut()), model.Code(runvalue.ErrorTypeConnection), "Half an"},
 		"error in mid-stream": {modeltest.Stream(modeltest.Text("Half an"), modeltest.Error("overloaded_error")),
-			model.CodeOverloaded, "Half an"},
+			model.Code(runvalue.ErrorTypeOverloaded), "Half an"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, up := upstream(t, modeltest.Anthropic, row.reply, modeltest.Stream(modeltest.Text("Better.")))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/engine"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/session"
@@ -65,7 +66,7 @@ func TestIdleModelTimesOut(t *testing.T) {
 		got := newSetup(m).run(t.Context(), t, "")
 		var upstream *model.Error
 		require.ErrorAs(t, got.err, &upstream)
-		require.Equal(t, model.CodeTimeout, upstream.Code)
+		require.Equal(t, model.Code(runvalue.ErrorTypeTimeout), upstream.Code)
 		require.Equal(t, "the model sent nothing for 2m0s", upstream.Message)
 		require.Equal(t, 4*(time.Minute+59*time.Second)+2*time.Minute, time.Since(begin))
 		require.Equal(t, "Well", got.outcome.Text)
@@ -263,7 +264,7 @@ func TestUnknownErrorOfTheModel(t *testing.T) {
 	got := newSetup(m).run(t.Context(), t, "")
 	var upstream *model.Error
 	require.ErrorAs(t, got.err, &upstream)
-	require.Equal(t, model.CodeUnknown, upstream.Code)
+	require.Equal(t, model.Code(runvalue.ErrorTypeUnknown), upstream.Code)
 	require.NotContains(t, upstream.Error(), "model.sock", "the cause is for the log")
 	require.ErrorIs(t, got.err, odd)
 }

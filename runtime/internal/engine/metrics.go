@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/seed93082962/agenthost/internal/meter"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
@@ -165,8 +166,8 @@ func (x *metrics) toolCall(e *offeredTool, res *result) {
 
 // modelCodes are the values of error types. A model of an embedder may return others.
 var modelCodes = map[model.Code]bool{
-	model.CodeConnection: true, model.CodeRateLimit: true, model.CodeOverloaded: true, model.CodeServer: true, model.CodeAuth: true,
-	model.CodePromptTooLong: true, model.CodeInvalidRequest: true, model.CodeUnknown: true, model.CodeTimeout: true,
+	runvalue.ErrorTypeConnection: true, runvalue.ErrorTypeRateLimit: true, runvalue.ErrorTypeOverloaded: true, runvalue.ErrorTypeServer: true, runvalue.ErrorTypeAuth: true,
+	runvalue.ErrorTypePromptTooLong: true, runvalue.ErrorTypeInvalidRequest: true, runvalue.ErrorTypeUnknown: true, runvalue.ErrorTypeTimeout: true,
 }
 
 // boundedCode returns the code of an error as the value of an attribute.

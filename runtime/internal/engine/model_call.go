@@ -96,7 +96,7 @@ func (r *runState) completeResponse(ctx context.Context, w *watchdog, c *collect
 
 	response := c.Response()
 	if response.StopReason == "" {
-		err := &model.Error{Code: model.CodeConnection, Message: "the response of the model is incomplete"}
+		err := &model.Error{Code: runvalue.ErrorTypeConnection, Message: "the response of the model is incomplete"}
 		return r.abortResponse(ctx, w, c, err)
 	}
 
@@ -121,12 +121,12 @@ func (r *runState) abortResponse(ctx context.Context, w *watchdog, c *collect.Co
 	case ctx.Err() != nil:
 	case w.expired():
 		err = &model.Error{
-			Code:    model.CodeTimeout,
+			Code:    runvalue.ErrorTypeTimeout,
 			Message: fmt.Sprintf("the model sent nothing for %v", r.engine.cfg.IdleTimeout),
 			Err:     err,
 		}
 	case !errors.As(err, &upstream):
-		err = &model.Error{Code: model.CodeUnknown, Message: "the model failed", Err: err}
+		err = &model.Error{Code: runvalue.ErrorTypeUnknown, Message: "the model failed", Err: err}
 	}
 
 	return &response, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/engine"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -89,7 +90,7 @@ func TestSessionRejectedForItsSizeStaysUsable(t *testing.T) {
 						if i < row.failing {
 							var upstream *model.Error
 							require.ErrorAs(t, got.err, &upstream)
-							require.Equal(t, model.CodePromptTooLong, upstream.Code)
+							require.Equal(t, model.Code(runvalue.ErrorTypePromptTooLong), upstream.Code)
 							continue
 						}
 						require.NoError(t, got.err)

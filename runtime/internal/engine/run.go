@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/logquota"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/session"
@@ -232,12 +233,12 @@ func (r *runState) handleResponse(ctx context.Context, response *collect.Respons
 // emptyAnswer returns the error of a run in which the model wrote no text and called no tool at
 // last.
 func emptyAnswer(stopReason string) error {
-	e := &model.Error{Code: model.CodeServer, Message: "the model ended its response without a text"}
+	e := &model.Error{Code: runvalue.ErrorTypeServer, Message: "the model ended its response without a text"}
 	switch stopReason {
 	case model.StopMaxTokens:
 		e.Message = "the response reached the limit of output tokens before its text began: maxOutputTokens must be larger"
 	case model.StopContext:
-		e.Code, e.Message = model.CodePromptTooLong, "the conversation reached the context window of the model before a text began"
+		e.Code, e.Message = runvalue.ErrorTypePromptTooLong, "the conversation reached the context window of the model before a text began"
 	case model.StopRefusal:
 		e.Message = "the model refused to respond"
 	}

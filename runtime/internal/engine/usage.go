@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -84,9 +85,9 @@ func rejected(err error) bool {
 	}
 
 	switch upstream.Code {
-	case model.CodeRateLimit, model.CodeAuth, model.CodePromptTooLong, model.CodeInvalidRequest:
+	case runvalue.ErrorTypeRateLimit, runvalue.ErrorTypeAuth, runvalue.ErrorTypePromptTooLong, runvalue.ErrorTypeInvalidRequest:
 		return true
-	case model.CodeOverloaded:
+	case runvalue.ErrorTypeOverloaded:
 		return upstream.Status != 0 // otherwise it is the runtime that lacks memory
 	}
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
@@ -55,7 +56,7 @@ func (d *decoder) decodeAny(parts []model.Part, ev sse.Event) ([]model.Part, err
 
 	var e event
 	if err := json.Unmarshal(ev.Data, &e); err != nil && !ignorable(ev, &e, err) {
-		return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent an event that cannot be read", Err: err}
+		return parts, &model.Error{Code: runvalue.ErrorTypeServer, Message: "upstream sent an event that cannot be read", Err: err}
 	}
 
 	return d.appendEvent(parts, &e)
@@ -88,7 +89,7 @@ func (d *decoder) appendEvent(parts []model.Part, e *event) ([]model.Part, error
 		}
 
 		if d.orphan {
-			return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent the input of a tool call that it did not start"}
+			return parts, &model.Error{Code: runvalue.ErrorTypeServer, Message: "upstream sent the input of a tool call that it did not start"}
 		}
 
 		return append(d.endBlock(parts), model.Part{Kind: model.KindStop, StopReason: stop}), nil
@@ -145,7 +146,7 @@ func (d *decoder) appendContent(parts []model.Part, content json.RawMessage) ([]
 
 func (d *decoder) startBlock(parts []model.Part, index int, b *contentBlock) ([]model.Part, error) {
 	if len(d.blocks) == collect.MaxBlocks {
-		return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too many content blocks"}
+		return parts, &model.Error{Code: runvalue.ErrorTypeServer, Message: "upstream sent too many content blocks"}
 	}
 
 	parts = d.endBlock(parts)
@@ -160,7 +161,7 @@ func (d *decoder) startBlock(parts []model.Part, index int, b *contentBlock) ([]
 		parts = d.appendIncrement(parts, increment{model.KindRedacted, index, b.Data})
 	case "tool_use":
 		if b.Name == "" {
-			return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent a tool call without a name"}
+			return parts, &model.Error{Code: runvalue.ErrorTypeServer, Message: "upstream sent a tool call without a name"}
 		}
 
 		d.tools = true

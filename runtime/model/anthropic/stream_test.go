@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
@@ -77,7 +78,7 @@ func TestStreamCutAnywhere(t *testing.T) {
 		_, err := collected(t, whole[:i])
 		var coded *model.Error
 		require.ErrorAs(t, err, &coded)
-		require.Equal(t, model.CodeConnection, coded.Code)
+		require.Equal(t, model.Code(runvalue.ErrorTypeConnection), coded.Code)
 	}
 }
 
@@ -108,7 +109,7 @@ func TestFieldOfAnotherType(t *testing.T) {
 			_, err := collected(t, "event: content_block_delta\ndata: "+raw+"\n\n")
 			var coded *model.Error
 			require.ErrorAs(t, err, &coded)
-			require.Equal(t, model.CodeServer, coded.Code)
+			require.Equal(t, model.Code(runvalue.ErrorTypeServer), coded.Code)
 			require.Equal(t, "upstream sent an event that cannot be read", coded.Message)
 		})
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/anthropic"
 )
@@ -233,14 +234,14 @@ func TestErrorsInTheStream(t *testing.T) {
 		message string
 	}{
 		"without a type": {"event: error\ndata: {\"error\":{\"message\":\"no more capacity\",\"type\":\"overloaded_error\"}}\n\n",
-			model.CodeOverloaded, "no more capacity"},
-		"as text":         {"event: error\ndata: no more capacity\n\n", model.CodeUnknown, "no more capacity"},
-		"as OpenAI sends": {event(`{"error":{"message":"boom","type":"server_error","code":500}}`), model.CodeServer, "boom"},
-		"a stop reason":   {event(`{"type":"message_delta","delta":{"stop_reason":"network_error"}}`) + stopped, model.CodeServer, "upstream interrupted its response: network_error"},
-		"DeepInfra":       {event(`{"error_message":"Inference failed","error_type":"server_error"}`), model.CodeServer, "Inference failed"},
-		"llama.cpp":       {"error: {\"code\":500,\"message\":\"boom\",\"type\":\"server_error\"}\n\n", model.CodeServer, "boom"},
+			model.Code(runvalue.ErrorTypeOverloaded), "no more capacity"},
+		"as text":         {"event: error\ndata: no more capacity\n\n", model.Code(runvalue.ErrorTypeUnknown), "no more capacity"},
+		"as OpenAI sends": {event(`{"error":{"message":"boom","type":"server_error","code":500}}`), model.Code(runvalue.ErrorTypeServer), "boom"},
+		"a stop reason":   {event(`{"type":"message_delta","delta":{"stop_reason":"network_error"}}`) + stopped, model.Code(runvalue.ErrorTypeServer), "upstream interrupted its response: network_error"},
+		"DeepInfra":       {event(`{"error_message":"Inference failed","error_type":"server_error"}`), model.Code(runvalue.ErrorTypeServer), "Inference failed"},
+		"llama.cpp":       {"error: {\"code\":500,\"message\":\"boom\",\"type\":\"server_error\"}\n\n", model.Code(runvalue.ErrorTypeServer), "boom"},
 		"MiniMax": {event(`{"type":"error","base_resp":{"status_code":1004,"status_msg":"login fail"}}`),
-			model.CodeAuth, "upstream did not accept the API key"},
+			model.Code(runvalue.ErrorTypeAuth), "upstream did not accept the API key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := collected(t, textIncrement("a")+row.raw)

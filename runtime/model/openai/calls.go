@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
@@ -42,7 +43,7 @@ func (c *calls) add(parts []model.Part, joiner *upstream.Joiner, d *toolDelta) (
 
 	if i < 0 {
 		if len(c.list) == collect.MaxBlocks {
-			return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too many tool calls"}
+			return parts, &model.Error{Code: runvalue.ErrorTypeServer, Message: "upstream sent too many tool calls"}
 		}
 
 		c.list = append(c.list, toolCall{index: -1})
@@ -63,7 +64,7 @@ func (c *calls) add(parts []model.Part, joiner *upstream.Joiner, d *toolDelta) (
 	if call.name == "" {
 		if d.Function.Name == "" {
 			if c.held += len(d.ID) + len(input); c.held > maxHeld {
-				return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too much of tool calls without a name"}
+				return parts, &model.Error{Code: runvalue.ErrorTypeServer, Message: "upstream sent too much of tool calls without a name"}
 			}
 
 			call.early = append(call.early, input...)
@@ -90,7 +91,7 @@ func (c *calls) add(parts []model.Part, joiner *upstream.Joiner, d *toolDelta) (
 	}
 
 	if c.held > maxHeld {
-		return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too much of unknown fields of tool calls"}
+		return parts, &model.Error{Code: runvalue.ErrorTypeServer, Message: "upstream sent too much of unknown fields of tool calls"}
 	}
 
 	return joiner.Append(parts, model.KindToolInput, indexTools+i, input), nil
@@ -208,7 +209,7 @@ type reasoningDetail struct {
 func (d *details) add(fragments []json.RawMessage) error {
 	for _, raw := range fragments {
 		if d.size += len(raw); d.size > maxDetails || len(d.entries) == collect.MaxBlocks {
-			return &model.Error{Code: model.CodeServer, Message: "upstream sent too many reasoning details"}
+			return &model.Error{Code: runvalue.ErrorTypeServer, Message: "upstream sent too many reasoning details"}
 		}
 
 		var fields map[string]json.RawMessage

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
@@ -115,7 +116,7 @@ func TestCallsHaveLimits(t *testing.T) {
 			_, err := collected(t, row.raw+finish("tool_calls"))
 			var coded *model.Error
 			require.ErrorAs(t, err, &coded)
-			require.Equal(t, model.CodeServer, coded.Code)
+			require.Equal(t, model.Code(runvalue.ErrorTypeServer), coded.Code)
 			require.Equal(t, row.message, coded.Message)
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
 	"github.com/seed93082962/agenthost/sse"
@@ -76,7 +77,7 @@ func (d *decoder) decodeAny(parts []model.Part, ev sse.Event) ([]model.Part, err
 			return parts, nil // an event type of a gateway
 		}
 
-		return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent a chunk that cannot be read", Err: err}
+		return parts, &model.Error{Code: runvalue.ErrorTypeServer, Message: "upstream sent a chunk that cannot be read", Err: err}
 	}
 
 	return d.appendChunk(parts, &c)
@@ -181,9 +182,9 @@ func (d *decoder) appendChoice(parts []model.Part, c *choice) ([]model.Part, err
 	case c.FinishReason == "":
 		return parts, nil
 	case !d.calls.named():
-		return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent a tool call without a name"}
+		return parts, &model.Error{Code: runvalue.ErrorTypeServer, Message: "upstream sent a tool call without a name"}
 	case !d.shaped:
-		return parts, &model.Error{Code: model.CodeServer,
+		return parts, &model.Error{Code: runvalue.ErrorTypeServer,
 			Message: "upstream sent a response that is not a chat completion: its choices have neither delta nor message"}
 	}
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
@@ -25,7 +26,7 @@ func TestInterruptedResponses(t *testing.T) {
 			_, err := collected(t, delta(`"content":"a"`)+raw+done)
 			var coded *model.Error
 			require.ErrorAs(t, err, &coded, "%s %s", field, reason)
-			require.Equal(t, model.CodeServer, coded.Code)
+			require.Equal(t, model.Code(runvalue.ErrorTypeServer), coded.Code)
 			require.Equal(t, "upstream interrupted its response: "+reason, coded.Message)
 		}
 	}

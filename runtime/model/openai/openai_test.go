@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -156,15 +157,15 @@ func TestUpstreamFailures(t *testing.T) {
 		reply modeltest.Reply
 		code  model.Code
 	}{
-		"rate limit":            {modeltest.Status(429, "Retry-After", "7"), model.CodeRateLimit},
-		"server":                {modeltest.Status(503), model.CodeServer},
-		"bad key":               {modeltest.Status(401), model.CodeAuth},
-		"prompt too long":       {modeltest.PromptTooLong(), model.CodePromptTooLong},
-		"proxy's page":          {modeltest.Raw(200, "text/html", "<p>hello"), model.CodeServer},
-		"dropped":               {modeltest.Stream(modeltest.Text("a"), modeltest.Drop()), model.CodeConnection},
-		"ended too early":       {modeltest.Stream(modeltest.Text("a"), modeltest.Cut()), model.CodeConnection},
-		"server error half way": {modeltest.Stream(modeltest.Text("a"), modeltest.Error("api_error")), model.CodeServer},
-		"damaged event":         {modeltest.Stream(modeltest.Verbatim("data: {\"choi\n\n")), model.CodeServer},
+		"rate limit":            {modeltest.Status(429, "Retry-After", "7"), model.Code(runvalue.ErrorTypeRateLimit)},
+		"server":                {modeltest.Status(503), model.Code(runvalue.ErrorTypeServer)},
+		"bad key":               {modeltest.Status(401), model.Code(runvalue.ErrorTypeAuth)},
+		"prompt too long":       {modeltest.PromptTooLong(), model.Code(runvalue.ErrorTypePromptTooLong)},
+		"proxy's page":          {modeltest.Raw(200, "text/html", "<p>hello"), model.Code(runvalue.ErrorTypeServer)},
+		"dropped":               {modeltest.Stream(modeltest.Text("a"), modeltest.Drop()), model.Code(runvalue.ErrorTypeConnection)},
+		"ended too early":       {modeltest.Stream(modeltest.Text("a"), modeltest.Cut()), model.Code(runvalue.ErrorTypeConnection)},
+		"server error half way": {modeltest.Stream(modeltest.Text("a"), modeltest.Error("api_error")), model.Code(runvalue.ErrorTypeServer)},
+		"damaged event":         {modeltest.Stream(modeltest.Verbatim("data: {\"choi\n\n")), model.Code(runvalue.ErrorTypeServer)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := modeltest.Start(t, modeltest.OpenAI, row.reply)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/openai"
@@ -109,7 +110,7 @@ func TestEnds(t *testing.T) {
 			}
 			var coded *model.Error
 			require.ErrorAs(t, err, &coded)
-			require.Equal(t, model.CodeConnection, coded.Code)
+			require.Equal(t, model.Code(runvalue.ErrorTypeConnection), coded.Code)
 		})
 	}
 }
@@ -226,13 +227,13 @@ func TestFaults(t *testing.T) {
 		raw  string
 		code model.Code
 	}{
-		"error object":      {`data: {"error":{"message":"Overloaded.","type":"server_error","code":null}}`, model.CodeServer},
-		"next to choices":   {`data: {"choices":[],"error":{"message":"x","code":429}}`, model.CodeRateLimit},
-		"error event":       {"event: error\n" + `data: {"message":"maximum context length is 8","code":400}`, model.CodePromptTooLong},
-		"reason is error":   {strings.TrimSpace(finish("error")), model.CodeServer},
-		"call without name": {strings.TrimSpace(choice(`"delta":{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{}"}}]},"finish_reason":"tool_calls"`)), model.CodeServer},
-		"no JSON":           {"data: hello", model.CodeServer},
-		"another shape":     {`data: {"choices":{}}`, model.CodeServer},
+		"error object":      {`data: {"error":{"message":"Overloaded.","type":"server_error","code":null}}`, model.Code(runvalue.ErrorTypeServer)},
+		"next to choices":   {`data: {"choices":[],"error":{"message":"x","code":429}}`, model.Code(runvalue.ErrorTypeRateLimit)},
+		"error event":       {"event: error\n" + `data: {"message":"maximum context length is 8","code":400}`, model.Code(runvalue.ErrorTypePromptTooLong)},
+		"reason is error":   {strings.TrimSpace(finish("error")), model.Code(runvalue.ErrorTypeServer)},
+		"call without name": {strings.TrimSpace(choice(`"delta":{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{}"}}]},"finish_reason":"tool_calls"`)), model.Code(runvalue.ErrorTypeServer)},
+		"no JSON":           {"data: hello", model.Code(runvalue.ErrorTypeServer)},
+		"another shape":     {`data: {"choices":{}}`, model.Code(runvalue.ErrorTypeServer)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := collected(t, "event: gateway\ndata: of its own\n\n"+choice(`"delta":{"content":"a"}`)+row.raw+"\n\n")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/openai"
@@ -351,22 +352,22 @@ func TestErrorsInTheStream(t *testing.T) {
 		message string
 	}{
 		"vLLM": {`data: {"error":{"message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","param":null,"code":400}}` + "\n\n",
-			model.CodePromptTooLong, "This model's maximum context length is 4096 tokens."},
+			model.Code(runvalue.ErrorTypePromptTooLong), "This model's maximum context length is 4096 tokens."},
 		"older vLLM": {`data: {"object":"error","message":"Internal server error","type":"InternalServerError","param":null,"code":500}` + "\n\n",
-			model.CodeServer, "Internal server error"},
+			model.Code(runvalue.ErrorTypeServer), "Internal server error"},
 		"MiniMax": {`data: {"id":"x","choices":null,"base_resp":{"status_code":1008,"status_msg":"insufficient balance"}}` + "\n\n",
-			model.CodeRateLimit, "insufficient balance"},
+			model.Code(runvalue.ErrorTypeRateLimit), "insufficient balance"},
 		"MiniMax, success": {`data: {"choices":[],"base_resp":{"status_code":0,"status_msg":""}}` + "\n\n",
-			model.CodeConnection, "upstream ended its response before it was complete"},
+			model.Code(runvalue.ErrorTypeConnection), "upstream ended its response before it was complete"},
 		"llama.cpp": {"error: {\"code\":500,\"message\":\"context shift is disabled\",\"type\":\"server_error\"}\n\n",
-			model.CodeServer, "context shift is disabled"},
-		"DeepInfra":                  {`data: {"error_message":"Inference failed","error_type":"server_error"}` + "\n\n", model.CodeServer, "Inference failed"},
-		"event error without a type": {"event: error\ndata: {\"message\":\"no more capacity\"}\n\n", model.CodeUnknown, "no more capacity"},
-		"Groq":                       {`data: {"choices":[],"x_groq":{"id":"req_1","error":"over capacity"}}` + "\n\n", model.CodeServer, "over capacity"},
-		"event error as text":        {"event: error\ndata: no more capacity\n\n", model.CodeUnknown, "no more capacity"},
+			model.Code(runvalue.ErrorTypeServer), "context shift is disabled"},
+		"DeepInfra":                  {`data: {"error_message":"Inference failed","error_type":"server_error"}` + "\n\n", model.Code(runvalue.ErrorTypeServer), "Inference failed"},
+		"event error without a type": {"event: error\ndata: {\"message\":\"no more capacity\"}\n\n", model.Code(runvalue.ErrorTypeUnknown), "no more capacity"},
+		"Groq":                       {`data: {"choices":[],"x_groq":{"id":"req_1","error":"over capacity"}}` + "\n\n", model.Code(runvalue.ErrorTypeServer), "over capacity"},
+		"event error as text":        {"event: error\ndata: no more capacity\n\n", model.Code(runvalue.ErrorTypeUnknown), "no more capacity"},
 		"OpenRouter": {`data: {"id":"gen-1","choices":[{"delta":{"content":""},"finish_reason":"error"}],"error":{"code":429,"message":"Provider returned error",` +
 			`"metadata":{"raw":"{\"error\":{\"message\":\"slow down\"}}","provider_name":"X"}}}` + "\n\n",
-			model.CodeRateLimit, "Provider returned error: slow down"},
+			model.Code(runvalue.ErrorTypeRateLimit), "Provider returned error: slow down"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := collected(t, delta(`"content":"a"`)+row.raw)

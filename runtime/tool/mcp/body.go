@@ -188,7 +188,7 @@ func (b *body) append(ev sse.Event) error {
 		ev.Retry = min(max(retry, minRetry), maxRetry)
 	}
 
-	data, err := sse.AppendEvent(nil, ev)
+	data, err := ev.Append(nil)
 	b.ready.Write(data)
 	b.lastID = ev.ID
 	return err

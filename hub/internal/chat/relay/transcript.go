@@ -64,12 +64,14 @@ func (t *transcript) note(ev sse.Event, reserve func(size int) error) error {
 		t.pending, t.changed, t.responded = runtimewire.AppendPartialText(t.pending, ev.Data), true, true
 	case "assistant":
 		t.responded = true
-		if blocks, err := runtimewire.DecodeBlocks(ev.Data, maxBlocks); err == nil {
+		var blocks runtimewire.Blocks
+		if blocks.Decode(ev.Data, maxBlocks) == nil {
 			t.assistant(blocks)
 		}
 	case "result":
-		if result, err := runtimewire.DecodeOutcome(ev.Data); err == nil {
-			t.payload(result)
+		var result runtimewire.Result
+		if result.DecodeOutcome(ev.Data) == nil {
+			t.payload(&result)
 		}
 	case "system", "tool_result", "cancelled", "error":
 		if payload, err := runtimewire.DecodeEvent(ev.Type, ev.Data); err == nil {
@@ -306,7 +308,8 @@ func TextBlock(text string) []byte {
 		return nil
 	}
 
-	return append(runtimewire.AppendString([]byte(`{"type":"text","text":`), text), '}')
+	block, _ := runtimewire.Block{Type: runtimewire.PartialText, Text: text}.MarshalJSON() // text has a JSON
+	return block
 }
 
 // Array returns the JSON array of blocks, without the empty ones.

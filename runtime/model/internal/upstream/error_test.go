@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
 	"github.com/seed93082962/agenthost/sse"
@@ -40,50 +41,50 @@ func TestStatus(t *testing.T) {
 		code    model.Code
 		message string
 	}{
-		"bad key shows none of it": {401, upstreamError("authentication_error", "invalid x-api-key "+key), model.CodeAuth, authMessage},
-		"forbidden":                {403, upstreamError("permission_error", "no access"), model.CodeAuth, "no access"},
+		"bad key shows none of it": {401, upstreamError("authentication_error", "invalid x-api-key "+key), model.Code(runvalue.ErrorTypeAuth), authMessage},
+		"forbidden":                {403, upstreamError("permission_error", "no access"), model.Code(runvalue.ErrorTypeAuth), "no access"},
 		"message is an object": {422, `{"object":"error","message":{"detail":[{"type":"missing","loc":["body","messages",0,"content"],"msg":"Field required"}]},"type":"invalid_request_error","code":null}`,
-			model.CodeInvalidRequest, "body.messages.0.content: Field required"},
+			model.Code(runvalue.ErrorTypeInvalidRequest), "body.messages.0.content: Field required"},
 		"FastAPI": {422, `{"detail":[{"loc":["body","model"],"msg":"field required","type":"value_error.missing"},{"msg":"and more"}]}`,
-			model.CodeInvalidRequest, "body.model: field required; and more"},
+			model.Code(runvalue.ErrorTypeInvalidRequest), "body.model: field required; and more"},
 		"tokens per minute of Groq": {413, `{"error":{"message":"Request too large for model on tokens per minute (TPM): Limit 6000, Requested 9000","type":"tokens","code":"rate_limit_exceeded"}}`,
-			model.CodeRateLimit, "Request too large for model on tokens per minute (TPM): Limit 6000, Requested 9000"},
+			model.Code(runvalue.ErrorTypeRateLimit), "Request too large for model on tokens per minute (TPM): Limit 6000, Requested 9000"},
 		"OpenRouter, raw text": {400, `{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"temperature is not supported","provider_name":"X"}}}`,
-			model.CodeInvalidRequest, "Provider returned error: temperature is not supported"},
+			model.Code(runvalue.ErrorTypeInvalidRequest), "Provider returned error: temperature is not supported"},
 		"OpenRouter, raw JSON": {400, `{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"detail\":[{\"loc\":[\"body\"],\"msg\":\"bad\"}]}"}}}`,
-			model.CodeInvalidRequest, "Provider returned error: body: bad"},
+			model.Code(runvalue.ErrorTypeInvalidRequest), "Provider returned error: body: bad"},
 		"OpenRouter, raw object": {400, `{"error":{"message":"Provider returned error","metadata":{"raw":{"error":{"message":"bad"}}}}}`,
-			model.CodeInvalidRequest, "Provider returned error: bad"},
-		"metadata of another kind": {400, `{"error":{"message":"bad","metadata":"x","base_resp":1}}`, model.CodeInvalidRequest, "bad"},
-		"nested without end":       {400, `{"error":{"error":{"error":{"error":{"error":{"error":{"message":"deep"}}}}}}}`, model.CodeInvalidRequest, "upstream responded with status 400"},
-		"forbidden, empty":         {403, "", model.CodeAuth, "upstream refused the request (status 403): check the permissions of the API key"},
-		"rate limit":               {429, upstreamError("rate_limit_error", "Too many tokens."), model.CodeRateLimit, "Too many tokens."},
-		"overloaded":               {529, upstreamError("overloaded_error", "Overloaded"), model.CodeOverloaded, "Overloaded"},
-		"server":                   {500, upstreamError("api_error", "Internal server error"), model.CodeServer, "Internal server error"},
-		"gateway page":             {502, "<html><h1>10.0.0.1 is down</h1>", model.CodeServer, "upstream responded with status 502"},
-		"unavailable, empty":       {503, "", model.CodeServer, "upstream responded with status 503"},
-		"gateway timeout":          {504, upstreamError("timeout_error", "Timed out"), model.CodeServer, "Timed out"},
-		"bad request": {400, upstreamError("invalid_request_error", "max_tokens: too large"), model.CodeInvalidRequest,
+			model.Code(runvalue.ErrorTypeInvalidRequest), "Provider returned error: bad"},
+		"metadata of another kind": {400, `{"error":{"message":"bad","metadata":"x","base_resp":1}}`, model.Code(runvalue.ErrorTypeInvalidRequest), "bad"},
+		"nested without end":       {400, `{"error":{"error":{"error":{"error":{"error":{"error":{"message":"deep"}}}}}}}`, model.Code(runvalue.ErrorTypeInvalidRequest), "upstream responded with status 400"},
+		"forbidden, empty":         {403, "", model.Code(runvalue.ErrorTypeAuth), "upstream refused the request (status 403): check the permissions of the API key"},
+		"rate limit":               {429, upstreamError("rate_limit_error", "Too many tokens."), model.Code(runvalue.ErrorTypeRateLimit), "Too many tokens."},
+		"overloaded":               {529, upstreamError("overloaded_error", "Overloaded"), model.Code(runvalue.ErrorTypeOverloaded), "Overloaded"},
+		"server":                   {500, upstreamError("api_error", "Internal server error"), model.Code(runvalue.ErrorTypeServer), "Internal server error"},
+		"gateway page":             {502, "<html><h1>10.0.0.1 is down</h1>", model.Code(runvalue.ErrorTypeServer), "upstream responded with status 502"},
+		"unavailable, empty":       {503, "", model.Code(runvalue.ErrorTypeServer), "upstream responded with status 503"},
+		"gateway timeout":          {504, upstreamError("timeout_error", "Timed out"), model.Code(runvalue.ErrorTypeServer), "Timed out"},
+		"bad request": {400, upstreamError("invalid_request_error", "max_tokens: too large"), model.Code(runvalue.ErrorTypeInvalidRequest),
 			"max_tokens: too large"},
-		"not found": {404, upstreamError("not_found_error", "model: x"), model.CodeInvalidRequest, "model: x"},
-		"too large": {413, upstreamError("request_too_large", "Request exceeds the maximum size"), model.CodePromptTooLong,
+		"not found": {404, upstreamError("not_found_error", "model: x"), model.Code(runvalue.ErrorTypeInvalidRequest), "model: x"},
+		"too large": {413, upstreamError("request_too_large", "Request exceeds the maximum size"), model.Code(runvalue.ErrorTypePromptTooLong),
 			"Request exceeds the maximum size"},
 		"prompt too long": {400, upstreamError("invalid_request_error", "prompt is too long: 2 tokens > 1 maximum"),
-			model.CodePromptTooLong, "prompt is too long: 2 tokens > 1 maximum"},
-		"context length code": {400, `{"error":{"message":"Too much.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`, model.CodePromptTooLong, "Too much."},
-		"context length text": {400, `{"object":"error","message":"This model's maximum context length is 4096 tokens.","code":400}`, model.CodePromptTooLong, "This model's maximum context length is 4096 tokens."},
+			model.Code(runvalue.ErrorTypePromptTooLong), "prompt is too long: 2 tokens > 1 maximum"},
+		"context length code": {400, `{"error":{"message":"Too much.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`, model.Code(runvalue.ErrorTypePromptTooLong), "Too much."},
+		"context length text": {400, `{"object":"error","message":"This model's maximum context length is 4096 tokens.","code":400}`, model.Code(runvalue.ErrorTypePromptTooLong), "This model's maximum context length is 4096 tokens."},
 		"context size of llama.cpp": {400, `{"error":{"code":400,"message":"Too big","type":"exceed_context_size_error"}}`,
-			model.CodePromptTooLong, "Too big"},
-		"error is a string": {400, `{"error":"model not loaded"}`, model.CodeInvalidRequest, "model not loaded"},
-		"detail":            {422, `{"detail":"bad field"}`, model.CodeInvalidRequest, "bad field"},
+			model.Code(runvalue.ErrorTypePromptTooLong), "Too big"},
+		"error is a string": {400, `{"error":"model not loaded"}`, model.Code(runvalue.ErrorTypeInvalidRequest), "model not loaded"},
+		"detail":            {422, `{"detail":"bad field"}`, model.Code(runvalue.ErrorTypeInvalidRequest), "bad field"},
 		"in an array": {400, `[{"error":{"code":400,"message":"bad","status":"INVALID_ARGUMENT"}}]`,
-			model.CodeInvalidRequest, "bad"},
-		"empty array": {400, `[]`, model.CodeInvalidRequest, "upstream responded with status 400"},
-		"cut-off JSON": {400, `{"error":{"message":"secret`, model.CodeInvalidRequest,
+			model.Code(runvalue.ErrorTypeInvalidRequest), "bad"},
+		"empty array": {400, `[]`, model.Code(runvalue.ErrorTypeInvalidRequest), "upstream responded with status 400"},
+		"cut-off JSON": {400, `{"error":{"message":"secret`, model.Code(runvalue.ErrorTypeInvalidRequest),
 			"upstream responded with status 400"},
-		"a teapot":   {418, `{}`, model.CodeInvalidRequest, "upstream responded with status 418"},
-		"DeepInfra":  {400, `{"error_message":"The model is not available","error_type":"invalid_request_error"}`, model.CodeInvalidRequest, "The model is not available"},
-		"no content": {204, "", model.CodeServer, "upstream responded with status 204"},
+		"a teapot":   {418, `{}`, model.Code(runvalue.ErrorTypeInvalidRequest), "upstream responded with status 418"},
+		"DeepInfra":  {400, `{"error_message":"The model is not available","error_type":"invalid_request_error"}`, model.Code(runvalue.ErrorTypeInvalidRequest), "The model is not available"},
+		"no content": {204, "", model.Code(runvalue.ErrorTypeServer), "upstream responded with status 204"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := failure(t, client(t, response(row.status, "application/json", row.body)))
@@ -98,12 +99,12 @@ func TestNotAStream(t *testing.T) {
 		code              model.Code
 		message           string
 	}{
-		"page": {"text/html; charset=utf-8", "<p>hello", model.CodeServer, "upstream responded with text/html, not an event stream"},
-		"whole JSON": {"application/json", `{"type":"message","content":[]}`, model.CodeServer,
+		"page": {"text/html; charset=utf-8", "<p>hello", model.Code(runvalue.ErrorTypeServer), "upstream responded with text/html, not an event stream"},
+		"whole JSON": {"application/json", `{"type":"message","content":[]}`, model.Code(runvalue.ErrorTypeServer),
 			"upstream responded with application/json, not an event stream"},
-		"nonsense type":     {"a b c", "", model.CodeServer, "upstream responded with an unknown type, not an event stream"},
-		"an error all same": {"application/json", `{"error":{"message":"Slow down","code":429}}`, model.CodeRateLimit, "Slow down"},
-		"no type, no event": {"", "hello", model.CodeConnection, "upstream ended its response before it was complete"},
+		"nonsense type":     {"a b c", "", model.Code(runvalue.ErrorTypeServer), "upstream responded with an unknown type, not an event stream"},
+		"an error all same": {"application/json", `{"error":{"message":"Slow down","code":429}}`, model.Code(runvalue.ErrorTypeRateLimit), "Slow down"},
+		"no type, no event": {"", "hello", model.Code(runvalue.ErrorTypeConnection), "upstream ended its response before it was complete"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := failure(t, client(t, response(200, row.contentType, row.body)))
@@ -132,7 +133,7 @@ func TestRetryAfter(t *testing.T) {
 				w.Header().Set("Retry-After", row.value)
 				w.WriteHeader(http.StatusTooManyRequests)
 			}))
-			require.Equal(t, model.CodeRateLimit, got.Code)
+			require.Equal(t, model.Code(runvalue.ErrorTypeRateLimit), got.Code)
 			require.GreaterOrEqual(t, got.RetryAfter, row.from)
 			require.LessOrEqual(t, got.RetryAfter, row.to)
 		})
@@ -183,20 +184,20 @@ func TestFaultInMidStream(t *testing.T) {
 		data string
 		code model.Code
 	}{
-		"overloaded":     {`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, model.CodeOverloaded},
-		"rate limit":     {`{"type":"error","error":{"type":"rate_limit_error","message":"x"}}`, model.CodeRateLimit},
-		"authentication": {`{"type":"error","error":{"type":"authentication_error","message":"x"}}`, model.CodeAuth},
-		"permission":     {`{"type":"error","error":{"type":"permission_error","message":"x"}}`, model.CodeAuth},
-		"api error":      {`{"type":"error","error":{"type":"api_error","message":"x"}}`, model.CodeServer},
-		"timeout":        {`{"type":"error","error":{"type":"timeout_error","message":"x"}}`, model.CodeTimeout},
-		"invalid":        {`{"type":"error","error":{"type":"invalid_request_error","message":"x"}}`, model.CodeInvalidRequest},
+		"overloaded":     {`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, model.Code(runvalue.ErrorTypeOverloaded)},
+		"rate limit":     {`{"type":"error","error":{"type":"rate_limit_error","message":"x"}}`, model.Code(runvalue.ErrorTypeRateLimit)},
+		"authentication": {`{"type":"error","error":{"type":"authentication_error","message":"x"}}`, model.Code(runvalue.ErrorTypeAuth)},
+		"permission":     {`{"type":"error","error":{"type":"permission_error","message":"x"}}`, model.Code(runvalue.ErrorTypeAuth)},
+		"api error":      {`{"type":"error","error":{"type":"api_error","message":"x"}}`, model.Code(runvalue.ErrorTypeServer)},
+		"timeout":        {`{"type":"error","error":{"type":"timeout_error","message":"x"}}`, model.Code(runvalue.ErrorTypeTimeout)},
+		"invalid":        {`{"type":"error","error":{"type":"invalid_request_error","message":"x"}}`, model.Code(runvalue.ErrorTypeInvalidRequest)},
 		"prompt too long": {`{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long"}}`,
-			model.CodePromptTooLong},
-		"code of a limit": {`{"error":{"message":"x","type":"tokens","code":"rate_limit_exceeded"}}`, model.CodeRateLimit},
-		"status as code":  {`{"error":{"message":"Provider returned error","code":502}}`, model.CodeServer},
-		"context length":  {`{"error":{"message":"x","code":"context_length_exceeded"}}`, model.CodePromptTooLong},
-		"unknown":         {`{"error":{"message":"x","type":"mystery_error"}}`, model.CodeUnknown},
-		"nothing":         {`{}`, model.CodeUnknown},
+			model.Code(runvalue.ErrorTypePromptTooLong)},
+		"code of a limit": {`{"error":{"message":"x","type":"tokens","code":"rate_limit_exceeded"}}`, model.Code(runvalue.ErrorTypeRateLimit)},
+		"status as code":  {`{"error":{"message":"Provider returned error","code":502}}`, model.Code(runvalue.ErrorTypeServer)},
+		"context length":  {`{"error":{"message":"x","code":"context_length_exceeded"}}`, model.Code(runvalue.ErrorTypePromptTooLong)},
+		"unknown":         {`{"error":{"message":"x","type":"mystery_error"}}`, model.Code(runvalue.ErrorTypeUnknown)},
+		"nothing":         {`{}`, model.Code(runvalue.ErrorTypeUnknown)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := failure(t, client(t, stream("a", row.data)))
@@ -211,7 +212,7 @@ func TestUnreachable(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	srv.Close()
 	got := failure(t, clientOf(t, upstream.Config{BaseURL: srv.URL + "/?token=hidden"}))
-	require.Equal(t, model.CodeConnection, got.Code)
+	require.Equal(t, model.Code(runvalue.ErrorTypeConnection), got.Code)
 	require.Zero(t, got.Status)
 	require.Equal(t, "the connection to upstream failed", got.Message)
 	require.ErrorContains(t, errors.Unwrap(got), "refused")
@@ -221,7 +222,7 @@ func TestUnreachable(t *testing.T) {
 func TestBrokenStream(t *testing.T) {
 	t.Run("ended too early", func(t *testing.T) {
 		got := failure(t, client(t, stream("a", "b")))
-		require.Equal(t, []any{model.CodeConnection, 200}, []any{got.Code, got.Status})
+		require.Equal(t, []any{model.Code(runvalue.ErrorTypeConnection), 200}, []any{got.Code, got.Status})
 		require.ErrorIs(t, got, io.ErrUnexpectedEOF)
 	})
 	t.Run("dropped", func(t *testing.T) {
@@ -230,12 +231,12 @@ func TestBrokenStream(t *testing.T) {
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
 		}))
-		require.Equal(t, []any{model.CodeConnection, 200}, []any{got.Code, got.Status})
+		require.Equal(t, []any{model.Code(runvalue.ErrorTypeConnection), 200}, []any{got.Code, got.Status})
 		require.ErrorIs(t, got, io.ErrUnexpectedEOF)
 	})
 	t.Run("too many values", func(t *testing.T) {
 		got := failure(t, client(t, stream("a", "["+strings.Repeat("{},", 1<<18)+"{}]", "stop")))
-		require.Equal(t, model.CodeServer, got.Code)
+		require.Equal(t, model.Code(runvalue.ErrorTypeServer), got.Code)
 		require.Equal(t, "upstream sent an event with too many values", got.Message)
 	})
 	t.Run("line without end", func(t *testing.T) {
@@ -248,7 +249,7 @@ func TestBrokenStream(t *testing.T) {
 				}
 			}
 		}))
-		require.Equal(t, []any{model.CodeServer, 200}, []any{got.Code, got.Status})
+		require.Equal(t, []any{model.Code(runvalue.ErrorTypeServer), 200}, []any{got.Code, got.Status})
 		var limit *sse.LimitError
 		require.ErrorAs(t, got, &limit)
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/outbound"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/sse"
 )
@@ -40,16 +41,16 @@ func (c *Client) check(resp *http.Response, cancel context.CancelFunc) error {
 			media = "an unknown type"
 		}
 
-		return &model.Error{Code: model.CodeServer, Status: status,
+		return &model.Error{Code: runvalue.ErrorTypeServer, Status: status,
 			Message: c.safe(fmt.Sprintf("upstream responded with %s, not an event stream", media))}
 	}
 
 	code := statusCode(status)
 	switch {
 	case status >= 400 && status < 500 && (fault.Code == "rate_limit_exceeded" || fault.Type == "rate_limit_error"):
-		code = model.CodeRateLimit // Groq responds with 413 to a request that exceeds the tokens per minute
-	case code == model.CodeInvalidRequest && fault.tooLong():
-		code = model.CodePromptTooLong
+		code = runvalue.ErrorTypeRateLimit // Groq responds with 413 to a request that exceeds the tokens per minute
+	case code == runvalue.ErrorTypeInvalidRequest && fault.tooLong():
+		code = runvalue.ErrorTypePromptTooLong
 	}
 
 	return &model.Error{
@@ -79,13 +80,13 @@ func (c *Client) fault(ctx context.Context, err error) error {
 		coded.Message = c.safe(coded.Message)
 		return coded
 	case errors.As(err, &limit):
-		return &model.Error{Code: model.CodeServer, Status: http.StatusOK,
+		return &model.Error{Code: runvalue.ErrorTypeServer, Status: http.StatusOK,
 			Message: "upstream sent an event over the size limit", Err: err}
 	case errors.Is(err, ErrEnded):
-		return &model.Error{Code: model.CodeConnection, Status: http.StatusOK,
+		return &model.Error{Code: runvalue.ErrorTypeConnection, Status: http.StatusOK,
 			Message: "upstream ended its response before it was complete", Err: err}
 	default:
-		return &model.Error{Code: model.CodeConnection, Status: http.StatusOK,
+		return &model.Error{Code: runvalue.ErrorTypeConnection, Status: http.StatusOK,
 			Message: "the connection to upstream was lost during its response", Err: err}
 	}
 }
@@ -97,7 +98,7 @@ func (c *Client) reported(fault *Fault, status int) error {
 }
 
 func (c *Client) message(code model.Code, status int, text string) string {
-	if code == model.CodeAuth && status != http.StatusForbidden {
+	if code == runvalue.ErrorTypeAuth && status != http.StatusForbidden {
 		return "upstream did not accept the API key" // messages of this kind often show a part of the key
 	}
 
@@ -121,17 +122,17 @@ func (c *Client) message(code model.Code, status int, text string) string {
 func statusCode(status int) model.Code {
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return model.CodeAuth
+		return runvalue.ErrorTypeAuth
 	case status == http.StatusTooManyRequests:
-		return model.CodeRateLimit
+		return runvalue.ErrorTypeRateLimit
 	case status == http.StatusRequestEntityTooLarge:
-		return model.CodePromptTooLong
+		return runvalue.ErrorTypePromptTooLong
 	case status == 529:
-		return model.CodeOverloaded
+		return runvalue.ErrorTypeOverloaded
 	case status >= 400 && status < 500:
-		return model.CodeInvalidRequest
+		return runvalue.ErrorTypeInvalidRequest
 	default: // 5xx, and statuses that an API does not use: 204, 302
-		return model.CodeServer
+		return runvalue.ErrorTypeServer
 	}
 }
 
@@ -143,24 +144,24 @@ func (f *Fault) code() model.Code {
 	for _, word := range []string{f.Type, f.Code} {
 		switch word {
 		case "overloaded_error", "overloaded", "engine_overloaded_error":
-			return model.CodeOverloaded
+			return runvalue.ErrorTypeOverloaded
 		case "rate_limit_error", "rate_limit_exceeded", "rate_limit", "insufficient_quota", "too_many_requests",
 			"rate_limit_reached_error", "exceeded_current_quota_error", "RateLimitError":
-			return model.CodeRateLimit
+			return runvalue.ErrorTypeRateLimit
 		case "authentication_error", "permission_error", "invalid_api_key", "permission_denied", "AuthenticationError":
-			return model.CodeAuth
+			return runvalue.ErrorTypeAuth
 		case "request_too_large":
-			return model.CodePromptTooLong
+			return runvalue.ErrorTypePromptTooLong
 		case "timeout_error", "timeout":
-			return model.CodeTimeout
+			return runvalue.ErrorTypeTimeout
 		case "api_error", "server_error", "internal_server_error", "internal_error", "service_unavailable", "engine_error",
 			"InternalServerError", "ServiceUnavailableError":
-			return model.CodeServer
+			return runvalue.ErrorTypeServer
 		}
 	}
 
 	if f.tooLong() {
-		return model.CodePromptTooLong
+		return runvalue.ErrorTypePromptTooLong
 	}
 
 	if f.Status != 0 {
@@ -170,11 +171,11 @@ func (f *Fault) code() model.Code {
 	for _, word := range []string{f.Type, f.Code} {
 		switch word {
 		case "invalid_request_error", "not_found_error", "billing_error", "BadRequestError":
-			return model.CodeInvalidRequest
+			return runvalue.ErrorTypeInvalidRequest
 		}
 	}
 
-	return model.CodeUnknown
+	return runvalue.ErrorTypeUnknown
 }
 
 // tooLong reports whether the fault is an error of a known server for a conversation that exceeds

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
@@ -224,7 +225,7 @@ func TestNothingIsWaitedForLong(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
 			got := failure(t, inMemory(t, 400, "application/json", `{"error":{"message":"no"}}`))
-			require.Equal(t, []any{model.CodeInvalidRequest, "no"}, []any{got.Code, got.Message})
+			require.Equal(t, []any{model.Code(runvalue.ErrorTypeInvalidRequest), "no"}, []any{got.Code, got.Message})
 			require.LessOrEqual(t, time.Since(began), 5*time.Second)
 		})
 	})

@@ -7,6 +7,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/internal/toolschema"
 	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -151,7 +152,7 @@ func (in *inputs) restore(parts []model.Part, n int, reserve func(int) error) ([
 			}
 
 			if in.size+len(p.Text) > collect.MaxTotal {
-				return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too much input of tool calls"}
+				return parts, &model.Error{Code: runvalue.ErrorTypeServer, Message: "upstream sent too much input of tool calls"}
 			}
 
 			if reserve != nil {

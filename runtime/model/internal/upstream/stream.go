@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/sse"
 )
@@ -114,7 +115,7 @@ func (c *Client) open(ctx, call context.Context, cancel context.CancelFunc, body
 	case err != nil && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:
-		return nil, &model.Error{Code: model.CodeConnection, Message: "the connection to upstream failed", Err: err}
+		return nil, &model.Error{Code: runvalue.ErrorTypeConnection, Message: "the connection to upstream failed", Err: err}
 	}
 
 	if alive != nil {
@@ -264,7 +265,7 @@ func (r *response) read() error {
 	}
 
 	if complexity.Check(ev.Data) != nil {
-		return &model.Error{Code: model.CodeServer, Message: "upstream sent an event with too many values"}
+		return &model.Error{Code: runvalue.ErrorTypeServer, Message: "upstream sent an event with too many values"}
 	}
 
 	n := len(r.parts)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/collect"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
@@ -219,7 +220,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 			http.Redirect(w, r, other.URL, status)
 		})
 		got := failure(t, c)
-		require.Equal(t, model.CodeServer, got.Code)
+		require.Equal(t, model.Code(runvalue.ErrorTypeServer), got.Code)
 		require.Equal(t, status, got.Status)
 		require.True(t, strings.HasPrefix(got.Message, "upstream responded with a redirect"))
 	}
