@@ -3,6 +3,7 @@ package console_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -151,5 +152,31 @@ func TestLifeOfAnAgent(t *testing.T) {
 	b.visit("/skills/brief")
 	b.click(".tree .button")
 	b.see("Be brief.")
+	b.clean(s.url)
+}
+
+// A deployment that failed has its reason once: the error, and conditions with other messages.
+func TestReasonOfAFailedDeployment(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	token := s.setUp()
+	s.deployed(token, "helper", nil)
+	b := newTab(t)
+	b.open(s.url + "/console/agents/helper")
+	b.signIn("root", password)
+	b.see("Running")
+	b.do(chromedp.Evaluate[chromedp.Void](`(() => {
+		const real = window.fetch;
+		window.fetch = async (address, options) => {
+			const response = await real(address, options);
+			if (!String(address).endsWith("/helper/deploy")) return response;
+			const condition = (type, message) => ({ type, status: false, message, changedAt: "2026-01-01T00:00:00Z" });
+			const conditions = [condition("ready", "no such image"), condition("applied", "no space"), condition("Progressing", "no space")];
+			return Response.json({ ...(await response.json()), state: "failed", error: "no such image", conditions });
+		};
+	})()`))
+	b.see("Rollout failed")
+	require.Equal(t, 1, strings.Count(b.text(), "no such image"))
+	require.Equal(t, 1, strings.Count(b.text(), "no space"))
 	b.clean(s.url)
 }
