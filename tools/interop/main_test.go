@@ -98,7 +98,8 @@ func resultText(t *testing.T, events []wire.Event) string {
 // program is a running third-party program.
 type program struct {
 	log  logtest.Buffer
-	kill func() // ends its process group and waits
+	kill func()                                    // ends its process group and waits
+	stop func(t *testing.T, signal syscall.Signal) // sends the signal to the program and waits
 }
 
 // start starts a program until the test ends. Programs of Node.js listen only on loopback.
@@ -116,6 +117,11 @@ func start(t *testing.T, dir string, env []string, name string, args ...string) 
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
 	})
+	p.stop = func(t *testing.T, signal syscall.Signal) {
+		t.Helper()
+		require.NoError(t, cmd.Process.Signal(signal))
+		require.NoError(t, cmd.Wait())
+	}
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
