@@ -243,7 +243,7 @@ func resolve(root, n node) node {
 }
 
 var (
-	reference = regexp.MustCompile(`#/components/schemas/([A-Za-z0-9_.-]+)`)
+	reference = regexp.MustCompile(`(^|[^a-z])#/components/schemas/([A-Za-z0-9_.-]+)`) // not of another document
 	mdLink    = regexp.MustCompile(`\[([^\]]+)\]\(#/components/schemas/([A-Za-z0-9_.-]+)\)`)
 	mdCode    = regexp.MustCompile("`([^`]+)`")
 	mdBold    = regexp.MustCompile(`\*\*([^*]+)\*\*`)
@@ -252,7 +252,7 @@ var (
 
 // link replaces references in escaped text by links to the schemas of the page.
 func link(escaped string) template.HTML {
-	return template.HTML(reference.ReplaceAllString(escaped, `<a href="#schema-$1">$1</a>`)) // the text is escaped
+	return template.HTML(reference.ReplaceAllString(escaped, `$1<a href="#schema-$2">$2</a>`)) // the text is escaped
 }
 
 // prose renders the Markdown of descriptions: paragraphs, code, bold text, and links to schemas.

@@ -200,7 +200,7 @@ func TestBudgetsAreUsedUp(t *testing.T) {
 
 		refused := ada.Post(path+"/messages", object{"message": "four"})
 		fault := refused.Error(http.StatusTooManyRequests, wire.RateLimited)
-		require.Equal(t, "You have a budget for each month, which is used up: it resets at "+resets.Format(time.RFC3339)+".", fault["message"])
+		require.Equal(t, "You have used all of this month's tokens: no message is accepted until "+resets.Format("2 January")+", midnight UTC.", fault["message"])
 		require.NotEmpty(t, refused.Header.Get("Retry-After"))
 		require.Len(t, messages(ada, path), 6, "the message is not stored")
 

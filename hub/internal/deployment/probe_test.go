@@ -69,7 +69,7 @@ func TestUnhealthyRuntimeRecovers(t *testing.T) {
 		w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
 			handler, err := rejects(req)
 			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-				if away.Load() {
+				if away.Load() && strings.HasPrefix(r.URL.Path, "/health/") { // and not a request for MCP servers
 					mu.Lock()
 					defer mu.Unlock()
 					states = append(states, w.state())
