@@ -156,7 +156,7 @@ func TestConcurrentRunsDoNotExceedABudget(t *testing.T) {
 			all.Go(func() {
 				for {
 					res := c.Post(path+"/messages", object{"message": "hello"})
-					if res.Status == http.StatusTooManyRequests && strings.Contains(res.Text, "is used up") {
+					if res.Status == http.StatusTooManyRequests && strings.Contains(res.Text, "used all of") {
 						return
 					}
 					if res.Status != http.StatusTooManyRequests && !strings.Contains(res.Text, `"status":"completed"`) {
