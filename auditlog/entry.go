@@ -124,8 +124,8 @@ func (e Entry) Sum(previous []byte) []byte {
 }
 
 // Seal completes the entry of a record as the one that follows last in the log of its tenant, for
-// implementations of [Store]. CreatedAt becomes now in microseconds, or the time of last if the clock
-// went back. The caller holds the lock of the tenant's head and has checked [Record.Err].
+// implementations of [Store]. CreatedAt becomes now in microseconds, or the time of last if the
+// clock went back. The caller holds the lock of the tenant's head and has checked [Record.Err].
 func (e *Entry) Seal(last Head, now time.Time) {
 	e.ID = last.ID + 1
 	e.CreatedAt = now.UTC().Truncate(time.Microsecond)

@@ -35,8 +35,8 @@ func (f Filter) Matches(e Entry) bool {
 		(user == "" || strings.Contains(auditstore.Fold(e.UserName), user) || strings.Contains(auditstore.Fold(e.UserID), user))
 }
 
-// Micros returns the time range of the filter as inclusive Unix microseconds. A missing bound is the
-// smallest or the largest int64. A bound between two microseconds moves into the range, because
+// Micros returns the time range of the filter as inclusive Unix microseconds. A missing bound is
+// the smallest or the largest int64. A bound between two microseconds moves into the range, because
 // entries have whole microseconds.
 func (f Filter) Micros() (int64, int64) {
 	from, to := int64(math.MinInt64), int64(math.MaxInt64)

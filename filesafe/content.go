@@ -24,10 +24,10 @@ type Content struct {
 	CacheControl string
 }
 
-// Serve responds to GET or HEAD with the content as an attachment, with ranges and conditional requests
-// as [Handlers.Content]. If the status is 412 or 416, or the error is that of a seek with status 0,
-// it has not written a response: the caller does. Another error is that of reading the body, which
-// ended the response early. A client that stalls for 30 s is disconnected.
+// Serve responds to GET or HEAD with the content as an attachment, with ranges and conditional
+// requests as [Handlers.Content]. If the status is 412 or 416, or the error is that of a seek with
+// status 0, it has not written a response: the caller does. Another error is that of reading the
+// body, which ended the response early. A client that stalls for 30 s is disconnected.
 func (c Content) Serve(w http.ResponseWriter, r *http.Request) (int, error) {
 	b := newBody(w, r, 0)
 	status, err := send(b, &c, attachment(c.Name))

@@ -16,8 +16,8 @@
 // [Dir] takes and returns names as bytes. JSON is UTF-8: a listing of [Handlers] has U+FFFD for
 // invalid bytes of a name, and the file can only be requested by the bytes of its name.
 //
-// [Dir.Handler] serves a directory by URL path. [Handlers] is the files interface of the agent runtime:
-// listings as JSON, and downloads with ranges and conditional requests.
+// [Dir.Handler] serves a directory by URL path. [Handlers] is the files interface of the agent
+// runtime: listings as JSON, and downloads with ranges and conditional requests.
 //
 // The package needs only the standard library. On Linux it sends files with sendfile(2) if the
 // http.ResponseWriter or its wrapper has a ReadFrom method that reaches the connection.

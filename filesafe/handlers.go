@@ -205,9 +205,9 @@ func relative(name string) bool {
 
 // Handler serves the files of the directory by URL path, with ranges, conditional requests and a
 // media type by extension. For a directory it responds with the names in it, one per line, with "/"
-// after directories. Paths that are missing, unreadable, not a file or outside are 404. A client that
-// stalls for 30 s is disconnected, as described for [Handlers]. Use [http.StripPrefix] to mount it
-// below a prefix.
+// after directories. Paths that are missing, unreadable, not a file or outside are 404. A client
+// that stalls for 30 s is disconnected, as described for [Handlers]. Use [http.StripPrefix] to
+// mount it below a prefix.
 func (d *Dir) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := serve(d, w, r)

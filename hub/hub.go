@@ -100,9 +100,9 @@ type Config struct {
 	// called for each request that needs a user, and its error is the response: 401 for one that wraps
 	// [wire.Unauthenticated], and otherwise 500.
 	//
-	// The console asks users to sign in at the program, without a form, unless ConsoleForms is set. Then
-	// it sends requests with what the browser has for the address of the hub, such as a cookie. The
-	// sign-out of the console does not end that session.
+	// The console asks users to sign in at the program, without a form, unless ConsoleForms is set.
+	// Then it sends requests with what the browser has for the address of the hub, such as a
+	// cookie. The sign-out of the console does not end that session.
 	//
 	// Such a user has everything that the role permits, except the changes of users, invitations and
 	// CLI tokens. The program decides when the access ends: it cancels the context of a stream.
@@ -145,11 +145,10 @@ type Config struct {
 	// TempDir is the directory of uploads that are not complete. Defaults to os.TempDir().
 	TempDir string
 
-	// CheckTool parses the file of a custom tool in a process that the file may end, without running
-	// it, as runtime/tool/js.Config.NameOf does, and returns the name that the file has for the tool. An
-	// error that is not a NotToolError means that the file could not be checked. The check ends with
-	// ctx.
-	// Defaults to none: uploads of tools respond with 503.
+	// CheckTool parses the file of a custom tool in a process that the file may end, without
+	// running it, as runtime/tool/js.Config.NameOf does, and returns the name that the file has for
+	// the tool. An error that is not a NotToolError means that the file could not be checked. The
+	// check ends with ctx. Defaults to none: uploads of tools respond with 503.
 	CheckTool func(ctx context.Context, fileName, source string) (name string, err error)
 
 	// Deployer runs the runtimes of agents. The caller closes it after the hub. Defaults to none:

@@ -140,7 +140,8 @@ func (c *contract) chats(admin string) {
 	c.ok(204, "DELETE", path, cleo, "")
 }
 
-// events compares the events of an answer with their schemas, those of the runtime with its document.
+// events compares the events of an answer with their schemas, those of the runtime with its
+// document.
 func (c *contract) events(text string) {
 	c.t.Helper()
 	schemas, ok := c.doc.All()["POST /api/v1/agents/{name}/chat/sessions/{id}/messages"].Responses.Status(200).Value.Content["text/event-stream"].Extensions["x-events"].(map[string]any)

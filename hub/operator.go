@@ -99,8 +99,8 @@ func (h *Hub) adminName(ctx context.Context, text string) (user.AdminName, error
 // and returns their number.
 func (h *Hub) AdoptDeployments(ctx context.Context) (int, error) { return h.deploys.Adopt(ctx) }
 
-// FirstAdmin returns the oldest active admin of the tenant "default", or nil if there is none. It is for
-// the Authenticate of a program of one person, who has an account of the hub too.
+// FirstAdmin returns the oldest active admin of the tenant "default", or nil if there is none. It
+// is for the Authenticate of a program of one person, who has an account of the hub too.
 func (h *Hub) FirstAdmin(ctx context.Context) (*Caller, error) { return h.users.FirstAdmin(ctx) }
 
 // RunningAgents returns the number of agents that Config.Deployer runs. They continue when the hub
@@ -114,8 +114,8 @@ func (h *Hub) RunningAgents(ctx context.Context) (int, error) {
 	return len(running), err
 }
 
-// StopAgents stops the agents that a driver runs, and returns their number. The next hub that starts
-// has them run again. It fails while a hub serves the database.
+// StopAgents stops the agents that a driver runs, and returns their number. The next hub that
+// starts has them run again. It fails while a hub serves the database.
 func (h *Hub) StopAgents(ctx context.Context, driver deploy.Driver) (int, error) {
 	return h.deploys.StopRuntimes(ctx, driver)
 }

@@ -36,9 +36,9 @@ type execution struct {
 	memory    *reservation // of the session
 }
 
-// usage returns the value of runvalue.UsageHeader, which has at most runvalue.MaxUsage bytes. It names the
-// models of subagents with the most tokens. The tokens of those that do not fit count for the model
-// of the agent.
+// usage returns the value of runvalue.UsageHeader, which has at most runvalue.MaxUsage bytes. It
+// names the models of subagents with the most tokens. The tokens of those that do not fit count for
+// the model of the agent.
 func (x *execution) usage(res *result) string {
 	models := slices.SortedFunc(maps.Keys(res.Others), func(a, b string) int {
 		return cmp.Or(cmp.Compare(sum(res.Others[b]), sum(res.Others[a])), cmp.Compare(a, b))

@@ -177,8 +177,8 @@ func (rt *Runtime) builtin(def *agent.Agent, skills []skill.Skill, policy *permi
 	return builtin.Tools(cfg)
 }
 
-// needsCWD returns an error if a definition lists a tool that needs a working directory, of a runtime
-// without one.
+// needsCWD returns an error if a definition lists a tool that needs a working directory, of a
+// runtime without one.
 func (rt *Runtime) needsCWD(def *agent.Agent) error {
 	if rt.private == "" {
 		return nil

@@ -129,8 +129,8 @@ func (s *Stream) QueueFunc(ev Event, appendData func(dst []byte) ([]byte, error)
 	return s.queued(b)
 }
 
-// QueueEvents adds events to the data of the next flush that are encoded as by [Event.Append]. It is
-// otherwise [Stream.Queue].
+// QueueEvents adds events to the data of the next flush that are encoded as by [Event.Append]. It
+// is otherwise [Stream.Queue].
 func (s *Stream) QueueEvents(encoded []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

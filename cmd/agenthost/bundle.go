@@ -310,7 +310,8 @@ func (b *bundle) located(err error, at string) error {
 	return fmt.Errorf("%w:\n%s", errRejected, strings.Join(lines, "\n"))
 }
 
-// at returns the place of a key, such as agents.yaml:3: agents[0].model, or that of what contains it.
+// at returns the place of a key, such as agents.yaml:3: agents[0].model, or that of what contains
+// it.
 func (b *bundle) at(key string) string {
 	line := 1
 	node := &b.root

@@ -163,8 +163,8 @@ func filesOf(archive []byte) ([]string, error) {
 	return lines, nil
 }
 
-// serverComponent returns an MCP server of an agent. What the file does not have, such as the title,
-// remains as it is in the hub.
+// serverComponent returns an MCP server of an agent. What the file does not have, such as the
+// title, remains as it is in the hub.
 func (b *bundle) serverComponent(ctx context.Context, c *client.Client, i int, name string) (component, error) {
 	key := "mcpServers." + name
 	stored, err := c.MCPs.Get(ctx, name)

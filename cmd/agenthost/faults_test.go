@@ -29,8 +29,9 @@ const faultyAgents = `agents:
       web: {transport: http, url: "%s/mcp"}
 `
 
-// agenthost dev says what is wrong with the agents of a directory while it runs, what it has started
-// again, and which address is free. A chat says which provider failed, and who can repair it.
+// agenthost dev says what is wrong with the agents of a directory while it runs, what it has
+// started again, and which address is free. A chat says which provider failed, and who can repair
+// it.
 func TestDevSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

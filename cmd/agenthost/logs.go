@@ -96,8 +96,9 @@ func (a *app) readable(lines []string) []string {
 	return all
 }
 
-// logLine returns a line of a log as time, level, message and other values, with the ends of ids, or "" for a request that
-// only reads the state of the runtime. Any other line is returned unchanged.
+// logLine returns a line of a log as time, level, message and other values, with the ends of ids,
+// or "" for a request that only reads the state of the runtime. Any other line is returned
+// unchanged.
 func logLine(line string) string {
 	decoder := json.NewDecoder(strings.NewReader(line))
 	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {

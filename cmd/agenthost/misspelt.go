@@ -9,8 +9,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// warnTools prints the rules of an agent whose tools do not exist, with the name that was meant. Those
-// of custom tools and MCP servers are known to the runtime.
+// warnTools prints the rules of an agent whose tools do not exist, with the name that was meant.
+// Those of custom tools and MCP servers are known to the runtime.
 func (d *dev) warnTools(a *agent.Agent) {
 	for _, rule := range slices.Concat(a.AllowedTools, a.DisallowedTools) {
 		name, _, _ := strings.Cut(rule, "(")

@@ -28,8 +28,8 @@ type serverFile struct {
 	faults []error
 }
 
-// parseServers returns the servers of a file, sorted by name, with the values of variables. The error
-// has all faults with their lines.
+// parseServers returns the servers of a file, sorted by name, with the values of variables. The
+// error has all faults with their lines.
 func parseServers(name string, text []byte, getenv func(string) string) ([]wire.MCPRequest, error) {
 	f := &serverFile{name: name, text: plainJSON(text), getenv: getenv, lines: map[string]int{}, inputs: map[string]string{}}
 	root, err := f.read()

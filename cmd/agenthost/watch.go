@@ -57,7 +57,8 @@ func faultsOfServers(state wire.Deployment) string {
 	return ""
 }
 
-// printFault prints a fault of an MCP server, which begins with its name, with the setting to change.
+// printFault prints a fault of an MCP server, which begins with its name, with the setting to
+// change.
 func (d *dev) printFault(ctx context.Context, agent, fault string) {
 	name, _, _ := strings.Cut(fault, " ")
 	setting := "command"

@@ -36,8 +36,8 @@ func (a Audit) List(ctx context.Context, f AuditFilter) iter.Seq2[auditlog.Entry
 }
 
 // Export returns, as ndjson or csv, the entries after an id, or all of them without one, the oldest
-// first and each with its hash: a line of ndjson is an [auditlog.Entry]. The caller closes it. An error of a read means that the export is
-// incomplete.
+// first and each with its hash: a line of ndjson is an [auditlog.Entry]. The caller closes it. An
+// error of a read means that the export is incomplete.
 func (a Audit) Export(ctx context.Context, f AuditFilter, format, afterID string) (io.ReadCloser, error) {
 	query, media := f.query(), "application/x-ndjson"
 	query.Set("format", format)

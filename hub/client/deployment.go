@@ -13,8 +13,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
-// Deployments controls the runtimes of agents, and reads their working directories. A change returns when it is recorded: Get returns
-// how far it is.
+// Deployments controls the runtimes of agents, and reads their working directories. A change
+// returns when it is recorded: Get returns how far it is.
 type Deployments struct{ c *Client }
 
 func deployPath(agent string) string { return "/api/v1/admin/agents/" + segment(agent) + "/deploy" }

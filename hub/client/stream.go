@@ -29,10 +29,10 @@ const (
 	hubEvent = "hub"
 )
 
-// Send sends a message and yields the events of the answer as they arrive: [*hubwire.Begun], those of the
-// runtime such as [*wire.PartialMessage], [*hubwire.Notice], [*hubwire.Saved], and [*wire.Done]. The last one is
-// done, or else an error: that of the hub if it rejected the message, [ErrIncomplete] if the
-// stream ended before done, or the cause of ctx.
+// Send sends a message and yields the events of the answer as they arrive: [*hubwire.Begun], those
+// of the runtime such as [*wire.PartialMessage], [*hubwire.Notice], [*hubwire.Saved], and
+// [*wire.Done]. The last one is done, or else an error: that of the hub if it rejected the message,
+// [ErrIncomplete] if the stream ended before done, or the cause of ctx.
 //
 // Breaking out of the loop before done, or the end of ctx, closes the connection, which cancels the
 // answer. Each loop over the sequence sends the message.

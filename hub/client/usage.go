@@ -74,8 +74,8 @@ func (u Usage) Budgets(ctx context.Context) iter.Seq2[wire.Budget, error] {
 	return list[wire.Budget](ctx, u.c, "/api/v1/admin/budgets", nil)
 }
 
-// Budget returns a budget. Its kind is agent, with the name of the agent, or user, with the id of the
-// user.
+// Budget returns a budget. Its kind is agent, with the name of the agent, or user, with the id of
+// the user.
 func (u Usage) Budget(ctx context.Context, kind, name string) (wire.Budget, error) {
 	return get[wire.Budget](ctx, u.c, budgetPath(kind, name), nil)
 }

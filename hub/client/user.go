@@ -74,7 +74,8 @@ func (u Users) Invites(ctx context.Context) iter.Seq2[wire.Invite, error] {
 	return list[wire.Invite](ctx, u.c, invitesPath, nil)
 }
 
-// Invite creates an invitation. The note is for admins. Only its response has the token and the link.
+// Invite creates an invitation. The note is for admins. Only its response has the token and the
+// link.
 func (u Users) Invite(ctx context.Context, role rbac.Role, note string) (wire.NewInvite, error) {
 	return send[wire.NewInvite](ctx, u.c, http.MethodPost, invitesPath, bodies.CreateInviteRequest{Role: role, Note: note})
 }

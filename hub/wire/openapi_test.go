@@ -19,7 +19,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// runtimes are schemas of types of the runtime, which are compared where a type has a field of them.
+// runtimes are schemas of types of the runtime, which are compared where a type has a field of
+// them.
 var runtimes = []string{
 	"AgentDeployment", "AgentDeploymentRequest", "AgentLimits", "AgentLimitsRequest", "Sandbox", "SandboxRequest", "ServerSandbox", "ServerSandboxRequest", "Subagent", "Thinking", "ThinkingRequest",
 }
@@ -39,8 +40,8 @@ var (
 // encoded are the kinds of types that encode themselves. "" is any kind.
 var encoded = map[string]string{"Time": "string", "Amount": "number", "time.Time": "string", "KeyChange": "string", "time.Duration": "string", "json.RawMessage": "", "Head": "object", "any": ""}
 
-// Each schema of openapi.yaml has a type of this package or of bodies with the same fields, and each
-// exported struct has a schema. The test of the audit log compares the details of entries.
+// Each schema of openapi.yaml has a type of this package or of bodies with the same fields, and
+// each exported struct has a schema. The test of the audit log compares the details of entries.
 func TestTypesAreTheSchemas(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("../openapi.yaml")

@@ -30,8 +30,8 @@
 //
 // # Malformed files
 //
-// No mistake in a skill fails a scan. Frontmatter that is not YAML is read line by line, which is no
-// mistake if it finds a description: other programs accept "description: Use this: now". A name
+// No mistake in a skill fails a scan. Frontmatter that is not YAML is read line by line, which is
+// no mistake if it finds a description: other programs accept "description: Use this: now". A name
 // that is missing or malformed is replaced by the name of the directory. A missing description is
 // empty. A file that cannot be read is omitted. Each Scanner logs one warning per file: err lists
 // the problems, and hint the corrections. Directories that do not exist are normal.

@@ -138,8 +138,8 @@ func isUnsafe(r rune) bool {
 
 var skillName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
-// SkillName returns the name of a skill in a hub: the declared one, or that of its folder if none is
-// declared or the declared one cannot be a name. It reports whether the result can be one.
+// SkillName returns the name of a skill in a hub: the declared one, or that of its folder if none
+// is declared or the declared one cannot be a name. It reports whether the result can be one.
 func SkillName(declared, folder string) (string, bool) {
 	if declared == "" || !skillName.MatchString(declared) && skillName.MatchString(folder) {
 		declared = folder

@@ -47,11 +47,12 @@ const (
 // Agent is one agent. ID, Model and Provider.Protocol are required.
 //
 // The zero value of AllowedTools offers every tool to the model: the built-in ones, those of the
-// program, CustomTools and those of MCPServers. The zero value of PermissionMode, "default", executes calls
-// of read-only tools: Read, Glob, Grep, TodoWrite, Skill, Task, and tools of the program that declare
-// it. Other calls, such as those of Bash, Write, Edit and WebFetch, are denied, unless AllowedTools lists the tool or the
-// program approves the call. An empty, non-nil AllowedTools is an agent without tools. A runtime in a
-// program has file and command tools only if its configuration has a working directory.
+// program, CustomTools and those of MCPServers. The zero value of PermissionMode, "default",
+// executes calls of read-only tools: Read, Glob, Grep, TodoWrite, Skill, Task, and tools of the
+// program that declare it. Other calls, such as those of Bash, Write, Edit and WebFetch, are
+// denied, unless AllowedTools lists the tool or the program approves the call. An empty, non-nil
+// AllowedTools is an agent without tools. A runtime in a program has file and command tools only if
+// its configuration has a working directory.
 type Agent struct {
 	ID          string `json:"id"`             // ^[a-z0-9](-?[a-z0-9])*$, at most 63 characters, unique in its File
 	Name        string `json:"name,omitempty"` // for display. Defaults to ID.
@@ -226,8 +227,8 @@ type Auth struct {
 	APIKeys []Secret `json:"apiKey,omitzero"` // in a file a list, or one string as for [Auth.SetKeys]
 }
 
-// SetKeys replaces the keys by those of a list that is separated by commas. An empty key is an error,
-// because it may be a variable that is not set.
+// SetKeys replaces the keys by those of a list that is separated by commas. An empty key is an
+// error, because it may be a variable that is not set.
 func (a *Auth) SetKeys(list string) error {
 	file := File{Auth: Auth{APIKeys: splitKeys(list)}, Agents: []Agent{}}
 	if faults, ok := errors.AsType[Faults](file.Validate()); ok {

@@ -27,9 +27,9 @@ var errEmpty = syntaxErrorf(place{1, 1}, "the file is empty; at least the key ag
 // that is unknown, repeated, null or in another letter case is a fault.
 //
 // In values of apiKey, baseUrl, bus, env and headers, ${NAME} is replaced by the variable, and $${
-// is a literal ${. In an MCP server, ${NAME:-default} has a default. A variable that is not set is a fault. A variable that is empty is a fault in
-// apiKey and baseUrl: otherwise a runtime could accept every caller, or an agent could use another
-// address, by mistake.
+// is a literal ${. In an MCP server, ${NAME:-default} has a default. A variable that is not set is
+// a fault. A variable that is empty is a fault in apiKey and baseUrl: otherwise a runtime could
+// accept every caller, or an agent could use another address, by mistake.
 //
 // The error is [Faults] with all mistakes, and the file is then nil. A systemPromptFile that does
 // not exist and a custom tool that does not load are not errors of Parse. Nor are the faults of

@@ -45,7 +45,8 @@ func (s *Secret) UnmarshalText(text []byte) error {
 }
 
 // expand replaces ${NAME} by the value of the variable, and $${ by ${. With defaults, it replaces
-// ${NAME:-default} by the default if the variable is empty or not set. Values are not expanded again. Errors contain names of variables, never values.
+// ${NAME:-default} by the default if the variable is empty or not set. Values are not expanded
+// again. Errors contain names of variables, never values.
 func expand(s string, defaults bool, lookup func(string) (string, bool)) (string, error) {
 	var out strings.Builder
 	for {

@@ -170,8 +170,8 @@ func (s *Stream) Next() (sse.Event, error) {
 }
 
 // Texts appends the texts of the next events to dst, and returns it and the bytes of these events,
-// which are valid until the next call of Next. It ends at the first event that is not yet in memory, or
-// is not a partial message with text in exactly the form that a runtime writes.
+// which are valid until the next call of Next. It ends at the first event that is not yet in
+// memory, or is not a partial message with text in exactly the form that a runtime writes.
 func (s *Stream) Texts(dst []byte) ([]byte, []byte) {
 	var events []byte
 	s.events.Take(func(unread []byte) int {

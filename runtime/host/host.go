@@ -55,8 +55,8 @@ type Config struct {
 	// agents should not be able to write. Required.
 	PrivateDir string
 
-	// Sessions stores conversations. It is closed with the host if it is an io.Closer. The directory of
-	// [session.Files] is hidden. Defaults to a store in memory.
+	// Sessions stores conversations. It is closed with the host if it is an io.Closer. The
+	// directory of [session.Files] is hidden. Defaults to a store in memory.
 	Sessions session.Store
 
 	// Home is the home directory of the user.

@@ -11,9 +11,9 @@ import (
 
 const keyFilePeriod = time.Second
 
-// FollowKeys gives the runtime the keys of the file each time they change from list, until ctx ends.
-// The file has at most 64 KiB, with a list as for [agent.Auth.SetKeys]. The former keys remain valid
-// while the file is missing or invalid.
+// FollowKeys gives the runtime the keys of the file each time they change from list, until ctx
+// ends. The file has at most 64 KiB, with a list as for [agent.Auth.SetKeys]. The former keys
+// remain valid while the file is missing or invalid.
 func (h *Host) FollowKeys(ctx context.Context, path, list string, log *slog.Logger) {
 	tick := time.NewTicker(keyFilePeriod)
 	defer tick.Stop()

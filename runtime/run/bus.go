@@ -1,5 +1,5 @@
-// Package run has the bus that connects the replicas of a runtime: an id of a run is in use if it is
-// at any of them, each of them cancels the runs of all, and has the states of their ended ones.
+// Package run has the bus that connects the replicas of a runtime: an id of a run is in use if it
+// is at any of them, each of them cancels the runs of all, and has the states of their ended ones.
 package run
 
 import (

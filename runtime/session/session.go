@@ -48,8 +48,8 @@ type Transcript struct {
 	Total   int64 // the seq of the last entry of the session
 }
 
-// TranscriptEntry is a message, an event or a compaction of a session. Entries before a compaction may be
-// missing.
+// TranscriptEntry is a message, an event or a compaction of a session. Entries before a compaction
+// may be missing.
 type TranscriptEntry struct {
 	Seq  int64     // 1, 2, 3 in the session
 	Time time.Time // zero for a message of a former version

@@ -141,7 +141,8 @@ func FuzzBlocksDecode(f *testing.F) {
 	})
 }
 
-// FuzzResultDecodeOutcome compares a result event, whose text is not decoded, with one whose text is.
+// FuzzResultDecodeOutcome compares a result event, whose text is not decoded, with one whose text
+// is.
 func FuzzResultDecodeOutcome(f *testing.F) {
 	for _, text := range []string{`"done"`, `"a\"b\n漢"`, `""`, `null`, `1`, `"`, "\"\xff\"", `"\u00e9"`, `{"result":"x"}`, `"x","y":{"result":"z"}`, `"x","result":"y"`} {
 		f.Add([]byte(`{"type":"result","subtype":"success","usage":{"input_tokens":1},"result":` + text + `,"permission_denials":[{"reason":"no"}]}`))

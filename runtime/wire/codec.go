@@ -258,8 +258,9 @@ type Blocks struct {
 // inputLimit bounds the input of a call, which is any JSON.
 var inputLimit = jsonlimit.Limit{Values: 1 << 18, Depth: 1000}
 
-// Decode decodes the data of an assistant event, and of its blocks at most the first ones. Blocks that
-// are not of the types of [Block] are omitted, and so are other members. Blocks may refer to data.
+// Decode decodes the data of an assistant event, and of its blocks at most the first ones. Blocks
+// that are not of the types of [Block] are omitted, and so are other members. Blocks may refer to
+// data.
 func (b *Blocks) Decode(data []byte, most int) error {
 	short, block, text := cutText(data)
 	out, found, err := decodeBlocks(short, most, block, text)
@@ -289,8 +290,8 @@ func cutText(data []byte) ([]byte, []byte, []byte) {
 }
 
 // cutString returns data before the first string whose first quote ends head, the text of this
-// string, and data after it. The text is nil unless it has the form that the encoder writes. encoding/json
-// reads a long string two to six times.
+// string, and data after it. The text is nil unless it has the form that the encoder writes.
+// encoding/json reads a long string two to six times.
 func cutString(data, head []byte) ([]byte, []byte, []byte) {
 	begin := bytes.Index(data, head) + len(head)
 	if begin < len(head) {

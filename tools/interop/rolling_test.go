@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRollingRestartBehindProxies restarts two hubs one after the other behind each proxy. No read fails, and of the messages
-// at most those that a hub has rejected.
+// TestRollingRestartBehindProxies restarts two hubs one after the other behind each proxy. No read
+// fails, and of the messages at most those that a hub has rejected.
 func TestRollingRestartBehindProxies(t *testing.T) {
 	path, err := buildHub()
 	require.NoError(t, err)
@@ -103,8 +103,8 @@ func TestRollingRestartBehindProxies(t *testing.T) {
 			stopped.Store(true)
 			running.Wait()
 			t.Log(file, counts)
-			// HAProxy and Caddy learn within 250 ms that a hub ends, which rejects messages in the meantime. An answer that
-			// takes longer than the hub drains is cancelled.
+			// HAProxy and Caddy learn within 250 ms that a hub ends, which rejects messages in the
+			// meantime. An answer that takes longer than the hub drains is cancelled.
 			for outcome, n := range counts {
 				rejected := strings.HasPrefix(outcome, "POST 503 ")
 				require.True(t, outcome == "GET 200" || outcome == "POST 200" || outcome == "POST 200 incomplete" || rejected, "%d times %s", n, outcome)

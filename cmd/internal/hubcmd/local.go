@@ -19,8 +19,8 @@ type Local struct {
 	Getenv  func(string) string
 	Logger  *slog.Logger
 
-	// Token is the bearer token of the first account of the hub, an admin. Until there is one, it is that
-	// of User, an admin whom the hub does not have.
+	// Token is the bearer token of the first account of the hub, an admin. Until there is one, it
+	// is that of User, an admin whom the hub does not have.
 	Token, User string
 
 	// Started is called before the first request. The setup link is empty if a user exists.

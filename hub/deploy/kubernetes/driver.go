@@ -93,8 +93,8 @@ type Config struct {
 	// StorageClass is the storageClassName of the volumes. Defaults to that of the cluster.
 	StorageClass string
 
-	// Internal lists networks that runtimes do not reach, in addition to the private networks: those of
-	// pods, services and nodes with other addresses. Defaults to none.
+	// Internal lists networks that runtimes do not reach, in addition to the private networks:
+	// those of pods, services and nodes with other addresses. Defaults to none.
 	Internal []netip.Prefix
 
 	// PodAddress makes the address of a runtime that of its first pod, for a hub outside the cluster

@@ -90,8 +90,8 @@ func (a *Agent) keepBindings(before Agent) {
 	}
 }
 
-// bindAgent replaces the bindings of one kind of an agent. A [bodies.BindingsRequest] decodes as one
-// of knowledge sets without descriptions.
+// bindAgent replaces the bindings of one kind of an agent. A [bodies.BindingsRequest] decodes as
+// one of knowledge sets without descriptions.
 func (s *Service) bindAgent(ctx context.Context, caller api.Caller, name string, b binding, expected *int64, in bodies.KnowledgeBindingsRequest) (Agent, error) {
 	fields := api.Fields{}
 	if in.Items == nil {

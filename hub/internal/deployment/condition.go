@@ -31,7 +31,8 @@ const (
 )
 
 // noteServers sets the condition of the MCP servers of the runtime that serves, if the worker has
-// read their faults. It has no effect on the state: without a server, an agent has only fewer tools.
+// read their faults. It has no effect on the state: without a server, an agent has only fewer
+// tools.
 func (v *view) noteServers(now time.Time, faults []string) {
 	switch {
 	case faults == nil:

@@ -39,8 +39,8 @@ func (s *Service) Running(ctx context.Context, driver deploy.Driver) ([]deploy.R
 	return running, nil
 }
 
-// StopRuntimes stops the runtimes of all deployments of this database, and waits for their ends. The
-// desired state remains: the next hub that starts has them run again. It returns the number of
+// StopRuntimes stops the runtimes of all deployments of this database, and waits for their ends.
+// The desired state remains: the next hub that starts has them run again. It returns the number of
 // deployments, and fails with wire.Conflict while a hub serves the database.
 func (s *Service) StopRuntimes(ctx context.Context, driver deploy.Driver) (int, error) {
 	serving, err := s.store.Serving(ctx)

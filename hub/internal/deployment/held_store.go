@@ -102,8 +102,8 @@ func saveHeld(ctx context.Context, q db.Querier, next deployment) error {
 		append(next.values(), next.Key, next.HubID, next.Edition)...)
 }
 
-// repeatKeys lets the hub that controls a deployment set its keys again, as a change of a user: what
-// that hub has read before is not stored.
+// repeatKeys lets the hub that controls a deployment set its keys again, as a change of a user:
+// what that hub has read before is not stored.
 func repeatKeys(ctx context.Context, q db.Querier, key string) error {
 	return db.Exec(ctx, q, "repeat keys of deployment", `UPDATE deployments SET rotation = CASE WHEN rotation = '' THEN 'replaced' ELSE rotation END,
 		edition = edition + 1 WHERE key = $1`, key)

@@ -334,7 +334,8 @@ func (s *Service) restart(ctx context.Context, tx *sql.Tx, d *deployment) error 
 	return s.repeat(ctx, tx, d, serving.Number, d.Revision+1)
 }
 
-// saveKey stores a step of a rotation, unless this hub has lost the deployment or a user changed it.
+// saveKey stores a step of a rotation, unless this hub has lost the deployment or a user changed
+// it.
 func (w *worker) saveKey(ctx context.Context, d *deployment, change func(context.Context, *sql.Tx, *deployment) error) error {
 	next := *d
 	err := w.own(ctx, func(tx *sql.Tx) error {

@@ -315,7 +315,8 @@ func (s *step) judge(a *attempt, r deploy.Runtime) time.Duration {
 	seen := s.sights[r.Revision]
 	age := s.at.Sub(seen.since) // times of the platform may be those of a clock that was set
 	if seen.fault == nil {
-		a.State, a.Health, a.Error, a.RetryAt = wire.StateRunning, healthHealthy, "", time.Time{}
+		a.State, a.Health = wire.StateRunning, healthHealthy
+		a.Error, a.RetryAt = "", time.Time{}
 		// The start is also compared, because another hub may have observed the runtime before.
 		if max(age, s.now.Sub(r.StartedAt)) >= stableAfter {
 			a.Failures = 0

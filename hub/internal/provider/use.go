@@ -75,8 +75,8 @@ func (s *Service) Open(ctx context.Context, q db.Querier, tenantID, id string) (
 // Match returns the enabled provider with the protocol and the base URL of want, an imported
 // configuration, or wire.NotFound. An empty base URL is that of the vendor. Of several providers it
 // prefers the one of the name, then those with the settings of want, then those of the tenant with
-// usable secrets, and then the oldest. It adds a fault for each setting of want that the provider does not have. A value of
-// want with a variable, ${NAME}, is that of the provider.
+// usable secrets, and then the oldest. It adds a fault for each setting of want that the provider
+// does not have. A value of want with a variable, ${NAME}, is that of the provider.
 func (s *Service) Match(ctx context.Context, tenantID, name string, want agent.Provider, faults api.Fields) (wire.Provider, error) {
 	missing := wire.NotFound.New("There is no provider with this protocol and base URL.")
 	invalid := api.Fields{}

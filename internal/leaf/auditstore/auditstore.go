@@ -1,5 +1,5 @@
-// Package auditstore has the rules that every store of an audit log follows: which texts it accepts,
-// how users compare, and what a snapshot and a retention mean.
+// Package auditstore has the rules that every store of an audit log follows: which texts it
+// accepts, how users compare, and what a snapshot and a retention mean.
 package auditstore
 
 import (

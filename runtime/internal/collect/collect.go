@@ -199,8 +199,8 @@ func (c *Collector) Response() Response {
 }
 
 // object returns raw as a compact JSON object. Empty input and null become an empty object, because
-// upstreams send no input for a call without arguments. Some send the object as a JSON string. A member that occurs twice is an error: the
-// permissions and the tool could take different ones.
+// upstreams send no input for a call without arguments. Some send the object as a JSON string. A
+// member that occurs twice is an error: the permissions and the tool could take different ones.
 func object(raw []byte) (json.RawMessage, bool) {
 	raw = bytes.TrimSpace(raw)
 	var text string

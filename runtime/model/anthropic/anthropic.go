@@ -20,8 +20,8 @@
 // Input schemas of tools are converted where the API would reject them, and the inputs of calls are
 // mapped back: package internal/toolschema has the rules.
 //
-// The memory of one response is bounded by the limits of [response.Collector], and that of one event
-// by 8 MiB. Time is bounded by the caller's context.
+// The memory of one response is bounded by the limits of [response.Collector], and that of one
+// event by 8 MiB. Time is bounded by the caller's context.
 //
 // Failures are [*model.Error] values. Nothing is retried, no redirect is followed, and nothing is
 // read from the environment.

@@ -48,8 +48,8 @@ type store struct {
 }
 
 // New returns the function that returns the directory of a skill. It downloads and unpacks the
-// archive if Dir does not have it. Several processes may use the same Dir. New deletes archives that
-// were not loaded for 30 days.
+// archive if Dir does not have it. Several processes may use the same Dir. New deletes archives
+// that were not loaded for 30 days.
 func New(cfg Config) (func(context.Context, agent.SkillArchive) (string, error), error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil || cfg.Dir == "" {

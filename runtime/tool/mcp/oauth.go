@@ -46,8 +46,8 @@ type credentials struct {
 
 var _ auth.OAuthHandler = (*credentials)(nil)
 
-// newCredentials returns the handler of a link. The MCP server chooses the addresses of its requests,
-// so only those of its own origin and of the configured issuer are allowed.
+// newCredentials returns the handler of a link. The MCP server chooses the addresses of its
+// requests, so only those of its own origin and of the configured issuer are allowed.
 func newCredentials(w *web) *credentials {
 	c := &credentials{oauth: w.oauth, life: w.life, allowed: []string{w.origin}}
 	if issuer, err := url.Parse(w.oauth.Issuer); err == nil && w.oauth.Issuer != "" {
@@ -188,7 +188,8 @@ func (c *credentials) resource(ctx context.Context, address *url.URL, challenges
 	return &oauthex.ProtectedResourceMetadata{AuthorizationServers: []string{root.String()}, Resource: address.String()}, nil
 }
 
-// tokenServer is the part of the metadata of an authorization server (RFC 8414) that this grant needs.
+// tokenServer is the part of the metadata of an authorization server (RFC 8414) that this grant
+// needs.
 type tokenServer struct {
 	Issuer        string   `json:"issuer"`
 	TokenEndpoint string   `json:"token_endpoint"`

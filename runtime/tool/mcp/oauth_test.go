@@ -98,8 +98,8 @@ func TestSecretIsSentOnlyToTheIssuer(t *testing.T) {
 	}
 }
 
-// tenant is an authorization server that publishes no PKCE: its issuer has a path, and judge returns
-// the error for a request for a token, or "".
+// tenant is an authorization server that publishes no PKCE: its issuer has a path, and judge
+// returns the error for a request for a token, or "".
 func tenant(t *testing.T, endpoint string, judge func(url.Values) string) *httptest.Server {
 	var server *httptest.Server
 	server = web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

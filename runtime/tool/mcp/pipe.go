@@ -44,8 +44,8 @@ func (p *pipe) Connect(context.Context) (sdk.Connection, error) {
 
 func (p *pipe) SessionID() string { return "" }
 
-// decode reads lines of at most maxMessage bytes until the first error. A byte order mark before the
-// first one is removed.
+// decode reads lines of at most maxMessage bytes until the first error. A byte order mark before
+// the first one is removed.
 func (p *pipe) decode() {
 	lines := bufio.NewReaderSize(p.out, 64<<10)
 	mark := []byte("\uFEFF")

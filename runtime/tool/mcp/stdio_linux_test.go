@@ -109,8 +109,11 @@ func TestServersThatFailToConnect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			limit := long
-			if name == "never answers" || name == "sends garbage" {
+			switch name {
+			case "never answers":
 				limit = 300 * time.Millisecond
+			case "sends garbage":
+				limit = 3 * time.Second // the child begins and writes a line
 			}
 			w := newWorld(t).within(limit)
 			s := w.open(row.def)

@@ -18,8 +18,8 @@ const (
 	quotedStray = 200
 )
 
-// stray counts the lines on stdout that are not messages: greetings, notices and log lines. They are
-// skipped.
+// stray counts the lines on stdout that are not messages: greetings, notices and log lines. They
+// are skipped.
 type stray struct {
 	log  *slog.Logger
 	hide func(string) string // removes secrets from a text

@@ -4,10 +4,9 @@
 //
 // The archive is untrusted. It has at most 20 MiB, 2,000 entries, 2,000 directories, 32 segments in
 // a path and 256 KiB of paths, and is read once. Nothing is written to a path from it: contents are
-// copied to one temporary file of at most 100 MiB and about
-// 200 times the size of the archive, and memory is bounded. Entries of other systems (__MACOSX,
-// .DS_Store, ._x) are omitted, and so is what is outside of the folder with SKILL.md. A link in that
-// folder is an error.
+// copied to one temporary file of at most 100 MiB and about 200 times the size of the archive, and
+// memory is bounded. Entries of other systems (__MACOSX, .DS_Store, ._x) are omitted, and so is
+// what is outside of the folder with SKILL.md. A link in that folder is an error.
 package archive
 
 import (
@@ -45,8 +44,8 @@ type Skill struct {
 
 // Normalize checks an upload of size bytes and writes it as a zip with SKILL.md at its root. The
 // name is that in the front matter if it can be the name of a skill, otherwise that of the folder,
-// otherwise that of the uploaded file. tempDir is the directory of the temporary file. An upload that is rejected has an [*Error],
-// and other errors are those of the temporary file and of out.
+// otherwise that of the uploaded file. tempDir is the directory of the temporary file. An upload
+// that is rejected has an [*Error], and other errors are those of the temporary file and of out.
 func Normalize(in io.ReaderAt, size int64, fileName, tempDir string, out io.Writer) (_ Skill, err error) {
 	if size > skillzip.MaxPacked {
 		return Skill{}, &Error{Reason: fmt.Sprintf("the file is larger than %d MiB", skillzip.MaxPacked>>20)}
