@@ -202,7 +202,8 @@ for i in range(2000):
 print("created")'`)
 	require.NoError(t, err, output)
 	require.Equal(t, "created\n", output)
-	output, err = bash(t, s, "cat c37; echo attack > eslintrc")
+	// The kernel counts the links again when a mount interrupts its walk, and 40 are its limit.
+	output, err = bash(t, s, "for i in {1..50}; do cat c37 && break; done; echo attack > eslintrc")
 	require.Error(t, err)
 	require.Contains(t, output, "original")
 	require.Contains(t, output, "Read-only file system")

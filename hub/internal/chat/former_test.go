@@ -15,7 +15,7 @@ import (
 func TestRunsOfAFormerHubEndAtTheStart(t *testing.T) {
 	t.Parallel()
 	url := sqlite(t)
-	first := open(t, url)
+	first := open(t, url, quiet) // the next one removes it
 	first.deploy(nil)
 	path, another := session(first.ada()), session(first.ada())
 	first.joins("killed")
