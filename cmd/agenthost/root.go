@@ -19,7 +19,7 @@ Environment of the client commands:
   AGENTHOST_CONFIG   directory of the known hubs and their credentials
                      (default agenthost in the user's configuration directory)
 
-agenthost exit-codes lists the exit codes.`
+agenthost exit-codes lists the exit codes, and agenthost explain what caused an error and what to do.`
 
 // root returns the command line.
 func (a *app) root() *cobra.Command {
@@ -61,7 +61,7 @@ func (a *app) root() *cobra.Command {
 
 	a.addServers(root)
 	a.addClient(root)
-	root.AddCommand(exitCodes())
+	root.AddCommand(exitCodes(), a.explainCommand())
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("hub", a.completeHubs)
 	return root

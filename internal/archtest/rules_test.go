@@ -47,7 +47,7 @@ var arrows = []rule{
 
 	{"hub", concern + " hub/...", "the only place that imports every concern"},
 	{"hub/internal/bodies", "hub/wire rbac", "the hub and its client share them, and programs do not"},
-	{"hub/internal/code", "hub/wire", "the status and the message of an error are decided in one place"},
+	{"hub/internal/code", "hub/wire internal/...", "the status and the message of an error are decided in one place"},
 	{"hub/internal/api", "hub/wire hub/internal/code auditlog rbac internal/...", "the shared code of handlers does not depend on a concern"},
 	{"internal/db", "internal/...", "the database layer has no tables: each concern has its own migrations"},
 	{"internal/secret hub/internal/aigc/label", "", "keys and labels do not depend on the hub"},

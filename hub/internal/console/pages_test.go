@@ -86,7 +86,7 @@ func TestFromTheFirstAdminToAMember(t *testing.T) {
 	member.click(".menu .items button")
 	member.see("Sign in to agenthost")
 	member.signIn("mia", "another one")
-	member.see("The username or the password is incorrect.")
+	member.see("The username or the password is incorrect")
 	member.fits()
 	member.fill("input[name=password]", password)
 	member.click("form button.primary")
