@@ -54,7 +54,7 @@ func sealed() []store.Sealed {
 // Routes returns every route of the API with its permission.
 func (h *Hub) Routes() []api.Route {
 	return limitAuthBodies(slices.Concat(
-		h.healthRoutes(), h.console.Routes(), h.audit.Routes(),
+		h.healthRoutes(), h.settingsRoutes(), h.console.Routes(), h.audit.Routes(),
 		h.keys.Routes(), h.users.Routes(), h.sessions.Routes(), h.cliTokens.Routes(), h.external.Routes(),
 		h.providers.Routes(), h.aigc.Routes(), h.artifacts.Routes(), h.catalog.Routes(),
 		h.deploys.Routes(), h.gateway.Routes(), h.chat.Routes(), h.push.Routes(), h.usage.Routes(),
@@ -324,12 +324,18 @@ func (h *Hub) openAPI(context.Context) error {
 
 	h.handler, err = api.New(api.Config{
 		Logger: h.cfg.Logger, PublicURL: h.cfg.PublicURL, TrustedProxies: h.cfg.TrustedProxies, CORSOrigins: h.cfg.CORSOrigins,
-		UserRate: rate(h.cfg.UserRequests, 300), AddressRate: rate(h.cfg.AddressRequests, 3000), Now: h.cfg.Now,
+		UserRate: rate(h.cfg.UserRequests, userRequests), AddressRate: rate(h.cfg.AddressRequests, addressRequests), Now: h.cfg.Now,
 		Authenticate: h.authenticate, Admit: h.sessions.Admit, Denied: h.audit.Denied, Translate: translate,
 		MeterProvider: h.cfg.MeterProvider, TracerProvider: h.cfg.TracerProvider,
 	}, h.Routes()...)
 	return err
 }
+
+// The rates of a hub whose configuration has none.
+const (
+	userRequests    = 300
+	addressRequests = 3000
+)
 
 // rate returns a rate of package api.
 func rate(configured, otherwise int) int {

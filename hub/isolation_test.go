@@ -35,7 +35,7 @@ var withoutObjects = map[string]string{
 	"POST /auth/login": "it does not exist", "GET /auth/callback": "package external", "POST /auth/exchange": "package external",
 	"POST /auth/backchannel-logout": "package external", "POST /auth/refresh": "the credential names the session", "POST /auth/logout": "the credential names the session", "POST /auth/sessions": "the credential names the session",
 	"GET /api/v1/ops/tenant-clients": "it takes the operations key", "POST /api/v1/ops/tenant-clients": "it takes the operations key",
-	"GET /api/v1/admin/audit-logs/verify": "it has the length of a chain, which is read by lists",
+	"GET /api/v1/admin/settings": "of the process", "GET /api/v1/admin/audit-logs/verify": "it has the length of a chain, which is read by lists",
 }
 
 // capabilities are the routes with a parameter that is itself the permission.

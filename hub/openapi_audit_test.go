@@ -49,6 +49,7 @@ func (c *contract) recordActions() {
 
 // auditLog reads an audit log in all ways.
 func (c *contract) auditLog(admin string) {
+	c.ok(200, "GET", settings, admin, "")
 	c.newcomer(admin, "ada", "member")
 	c.auditQueries(admin)
 	first := c.ok(200, "GET", logs+"?page_size=100", admin, "")

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
+	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -77,6 +78,7 @@ func newContract(t *testing.T, url string) *contract {
 	c.deployer.Serve = c.runtimeOf
 	t.Cleanup(c.deployer.Close)
 	c.server = open(t, url, func(cfg *hub.Config) {
+		cfg.MaxDeployment = deploy.Bounds{Memory: "16384Gi", CPU: "1024000m", Processes: 1 << 22, Replicas: 100}
 		cfg.Now, cfg.Artifacts, cfg.ProbePrivate, cfg.ChatPushKey, cfg.Deployer = c.now, c.files, true, pushKey, c.deployer
 	})
 	return c

@@ -169,6 +169,7 @@ GET    /api/v1/admin/agents/:name/deploy/logs    admin maintainer
 GET    /api/v1/admin/audit-logs                  admin
 GET    /api/v1/admin/audit-logs/export           admin
 GET    /api/v1/admin/audit-logs/verify           admin
+GET    /api/v1/admin/settings                    admin
 `
 
 // rulesOf reads the table: method and path, and the roles, which are none where anyone may call.

@@ -23,6 +23,7 @@ import (
 var browser = map[string]string{
 	"GET /":                              "a page",
 	"GET /docs":                          "a page",
+	"GET /api/v1/admin/settings":         "a page shows it",
 	"GET /openapi.json":                  "the document that GET /openapi.yaml returns",
 	"GET /auth/login":                    "a redirect of a browser",
 	"GET /auth/callback":                 "a redirect of a browser",

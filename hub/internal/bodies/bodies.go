@@ -1,5 +1,5 @@
 // Package bodies has the JSON types of the hub's API whose fields are parameters and results of the
-// methods of hub/client, so that no program needs them. The others are in hub/wire.
+// methods of hub/client, so that no program needs them, and those that only the console reads. The others are in hub/wire.
 package bodies
 
 import (
@@ -106,4 +106,42 @@ type BindingsRequest struct {
 // KnowledgeBindingsRequest replaces the knowledge sets that an agent mounts.
 type KnowledgeBindingsRequest struct {
 	Items []wire.KnowledgeRef `json:"items"`
+}
+
+// Settings is what the operator of a hub has set. It has no secrets.
+type Settings struct {
+	Version   string `json:"version"`
+	GoVersion string `json:"goVersion"`
+	// sqlite or postgres.
+	Database string `json:"database"`
+	// The organization of the caller.
+	Organization string `json:"organization"`
+	// builtin or external, as in LoginMode.
+	AuthMode  string `json:"authMode"`
+	PublicURL string `json:"publicUrl"`
+	// The base of the public addresses of agents.
+	GatewayURL string `json:"gatewayUrl"`
+	// Whether the hub changes the routes of the gateway.
+	GatewayManaged bool `json:"gatewayManaged"`
+	// process, docker or kubernetes, or none.
+	Deployer string         `json:"deployer"`
+	Limits   SettingsLimits `json:"limits"`
+}
+
+// SettingsLimits are the limits that the operator of a hub has set.
+type SettingsLimits struct {
+	// The number of answers in progress.
+	AnswersPerUser  int `json:"answersPerUser"`
+	AnswersPerAgent int `json:"answersPerAgent"`
+	// Within a minute, to each hub. There is no limit if it is 0.
+	RequestsPerUser    int `json:"requestsPerUser"`
+	RequestsPerAddress int `json:"requestsPerAddress"`
+	// Days until audit entries, and the usage of single runs, are deleted. They are kept if it is 0.
+	AuditDays int `json:"auditDays"`
+	UsageDays int `json:"usageDays"`
+	// The most of the deployment settings of an agent. An absent field has no bound.
+	MaxMemory    string `json:"maxMemory,omitempty"`
+	MaxCPU       string `json:"maxCpu,omitempty"`
+	MaxProcesses int64  `json:"maxProcesses,omitempty"`
+	MaxReplicas  int64  `json:"maxReplicas,omitempty"`
 }

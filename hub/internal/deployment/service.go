@@ -243,6 +243,9 @@ func (s *Service) Adopt(ctx context.Context) (n int, err error) {
 // has the organization in both modes.
 func deploymentKey(tenantID, agentName string) string { return tenantID + "-" + agentName }
 
+// GatewayURL returns the base of the public addresses of agents.
+func (s *Service) GatewayURL() string { return s.cfg.GatewayURL }
+
 // publicURL returns the public address of an agent. It has the organization only in external mode.
 func (s *Service) publicURL(tenantID, agentName string) string {
 	if s.cfg.External {

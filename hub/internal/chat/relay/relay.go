@@ -93,6 +93,12 @@ type Config struct {
 	UserAnswers, AgentAnswers int
 }
 
+// The answers in progress at once for a user and for an agent, of a Config that has none.
+const (
+	UserAnswers  = 20
+	AgentAnswers = 200
+)
+
 // Relay relays the answers of one hub. It is safe for concurrent use.
 type Relay struct {
 	cfg     Config
@@ -125,8 +131,8 @@ func New(cfg Config) (*Relay, error) {
 	cfg.IdleTimeout = cmp.Or(cfg.IdleTimeout, time.Minute)
 	cfg.EndTimeout = cmp.Or(cfg.EndTimeout, 5*time.Second)
 	cfg.RunTimeout = cmp.Or(cfg.RunTimeout, 2*time.Hour)
-	cfg.UserAnswers = cmp.Or(cfg.UserAnswers, 20)
-	cfg.AgentAnswers = cmp.Or(cfg.AgentAnswers, 200)
+	cfg.UserAnswers = cmp.Or(cfg.UserAnswers, UserAnswers)
+	cfg.AgentAnswers = cmp.Or(cfg.AgentAnswers, AgentAnswers)
 	cfg.SaveEvery = cmp.Or(cfg.SaveEvery, time.Second)
 	transport := outbound.Transport()
 	r := &Relay{

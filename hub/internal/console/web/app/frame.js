@@ -13,7 +13,7 @@ export function groups(user) {
   return [
     ["chat", "agents"],
     ["providers", "tools", "skills", "mcps", "knowledge", "scenes"],
-    [admin && "users", write && "chats", admin && "audit", write && "usage", write && "settings"].filter(Boolean),
+    [admin && "users", write && "chats", admin && "audit", write && "usage", write && "labels", admin && "settings"].filter(Boolean),
   ].filter((g) => g.length);
 }
 
@@ -22,7 +22,7 @@ const icons = {
   tools: "M14 6a4 4 0 0 0 5 5l-8 8-4-4 8-8zM7 15l3 3", skills: "M12 4l2.5 5 5.5.8-4 3.9 1 5.5-5-2.6-5 2.6 1-5.5-4-3.9 5.5-.8z",
   mcps: "M8 4v5M16 4v5M6 9h12v3a6 6 0 0 1-12 0zM12 18v3", knowledge: "M5 5h6a2 2 0 0 1 1 1v14a2 2 0 0 0-1-1H5zM19 5h-6a2 2 0 0 0-1 1v14a2 2 0 0 1 1-1h6z",
   scenes: "M4 6h16v12H4zM10 9l5 3-5 3z", users: "M9 11a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM3 19a6 6 0 0 1 12 0M16 5a3 3 0 0 1 0 6M17 14a5 5 0 0 1 4 5",
-  chats: "M3 5h12v8H8l-4 3v-3H3zM15 9h6v8h-1v3l-4-3h-5v-4", audit: "M7 4h10v16H7zM10 8h4M10 12h4M10 16h2", usage: "M5 19V11M10 19V5M15 19v-6M20 19V8", settings: "M4 7h9M17 7h3M4 17h3M11 17h9M15 5v4M9 15v4",
+  chats: "M3 5h12v8H8l-4 3v-3H3zM15 9h6v8h-1v3l-4-3h-5v-4", audit: "M7 4h10v16H7zM10 8h4M10 12h4M10 16h2", usage: "M5 19V11M10 19V5M15 19v-6M20 19V8", labels: "M4 4h8l8 8-8 8-8-8zM8 8h.1", settings: "M4 7h9M17 7h3M4 17h3M11 17h9M15 5v4M9 15v4",
   menu: "M4 7h16M4 12h16M4 17h16",
 };
 const Icon = ({ name }) => html`<svg viewBox="0 0 24 24" aria-hidden="true"><path d=${icons[name]} /></svg>`;

@@ -42,7 +42,8 @@ function viewOf(place, user) {
   if (page === "chats" && write) return item ? view("AnyChat", () => import("../pages/chats.js")) : view("Chats", () => import("../pages/chats.js"));
   if (page === "audit" && admin) return view("Audit", () => import("../pages/audit.js"));
   if (page === "usage" && write) return view("Usage", () => import("../pages/usage.js"));
-  if (page === "settings" && write) return view("Settings", () => import("../pages/settings.js"));
+  if (page === "settings" && admin) return view("Settings", () => import("../pages/settings.js"));
+  if (["labels", "settings"].includes(page) && write) return view("Labels", () => import("../pages/labels.js")); // at both addresses for maintainers
   if (["", "login", "register"].includes(page)) return view("Start", () => import("../pages/start.js"));
   return view("Missing", () => import("../pages/start.js"));
 }

@@ -1,84 +1,32 @@
-// The labels of generated content (GB 45438-2025), with a preview.
-import { html, useState } from "../lib/preact.js";
-import { admin, call, get } from "../app/api.js";
-import { t } from "../app/text.js";
-import { Badge, Button, Facts, Loaded, Page, Table, Time, useLoad } from "../parts/basic.js";
-import { confirm, toast } from "../parts/dialog.js";
-import { AreaField, CheckField, Field, Form, SelectField, TextField, useForm } from "../parts/form.js";
+// What the operator of the hub has set, for admins. It is changed in the configuration of the hub.
+import { html } from "../lib/preact.js";
+import { admin, get } from "../app/api.js";
+import { to } from "../app/router.js";
+import { number, t } from "../app/text.js";
+import { Copy, Facts, Loaded, Page, useLoad } from "../parts/basic.js";
 
-const valuesOf = (c) => ({
-  enabled: Boolean(c.enabled), companyName: c.companyName || "", uscc: c.uscc || "", contentProducer: c.contentProducer || "", label: c.label || "1", produceIdPrefix: c.produceIdPrefix || "", propagator: c.propagator || "",
-  mode: (c.explicit && c.explicit.mode) || "hint", text: (c.explicit && c.explicit.text) || "", signing: Boolean(c.signing && c.signing.enabled),
-});
-const bodyOf = ({ mode, text, signing, ...rest }) => ({ ...rest, explicit: { mode, text }, signing: { enabled: signing } });
+const databases = { sqlite: "SQLite", postgres: "PostgreSQL" };
 
-/** Preview shows an answer with its label as users see it. */
-function Preview({ v }) {
-  const notice = v.text && v.mode !== "off" && html`<p class="notice">${v.text}</p>`;
-  const label = { Label: v.label, ContentProducer: v.contentProducer, ProduceID: v.produceIdPrefix + "…", ReservedCode1: v.signing ? "v1.…" : "", ContentPropagator: v.propagator || v.contentProducer, PropagateID: v.produceIdPrefix + "…", ReservedCode2: "" };
-  return html`<section class="panel" aria-label=${t("aigc.preview")}><h2>${t("aigc.preview")}</h2>
-    ${v.enabled ? html`${(v.mode === "prepend" || v.mode === "hint") && notice}<p>${t("aigc.sample")}</p>${v.mode === "append" && notice}
-      <h3>${t("aigc.implicit")}</h3><pre class="lines wrap" tabindex="0">${JSON.stringify(label, null, 2)}</pre>` : html`<p class="soft">${t("aigc.off")}</p>`}</section>`;
-}
+const Address = ({ of }) => html`<code class="long">${of}</code> <${Copy} text=${of} />`;
+const Section = ({ name, items }) => html`<section class="panel" aria-labelledby=${name}><h2 id=${name}>${t("settings." + name)}</h2><${Facts} items=${items.map(([key, value]) => [t("settings." + key), value])} /></section>`;
 
-function Verify() {
-  const [text, setText] = useState("");
-  const [result, setResult] = useState(null);
-  const verify = async () => {
-    let label;
-    try {
-      label = JSON.parse(text);
-    } catch {
-      setResult({ valid: false, reason: t("form.not_json") });
-      return;
-    }
-    setResult(await call("POST", admin("aigc", "verify"), label));
-  };
-  return html`<h2>${t("aigc.verify")}</h2><${Field} label=${t("aigc.verify_label")}>${(a) => html`<textarea ...${a} class="code" rows="5" spellcheck="false" value=${text} onInput=${(e) => setText(e.target.value)}></textarea>`}</${Field}>
-    <div class="buttons"><${Button} action=${verify} disabled=${!text.trim()}>${t("aigc.verify")}</${Button}>
-    ${result && html`<span role="status"><${Badge} kind=${"state " + (result.valid ? "ok" : "bad")}>${result.valid ? t("aigc.valid") : t("aigc.invalid")}</${Badge}> ${result.reason}</span>`}</div>`;
-}
-
-function Config({ config, reload }) {
-  const form = useForm(valuesOf(config), async (v) => {
-    await call("PUT", admin("aigc", "config"), bodyOf(v));
-    toast(t("form.saved"));
-    await reload();
-  });
-  const rotate = async () => {
-    if (!(await confirm({ title: t("aigc.rotate"), text: t("aigc.rotate_text"), action: t("aigc.rotate") }))) return;
-    await call("POST", admin("aigc", "config", "rotate-key"));
-    await reload();
-  };
-  const remove = async () => {
-    if (!(await confirm({ title: t("aigc.delete"), text: t("aigc.delete_text"), action: t("action.delete"), danger: true }))) return;
-    await call("DELETE", admin("aigc", "config"));
-    form.reset(valuesOf({}));
-    await reload();
-  };
-  const f = { form };
-  const keys = (config.signing && config.signing.keys) || [];
-  return html`<div class="panels"><div>
-      <${Form} form=${form} action=${t("action.save")} names=${["enabled", "companyName", "uscc", "contentProducer", "label", "produceIdPrefix", "propagator", "explicit", "signing"]}>
-        <${CheckField} ...${f} name="enabled" label=${t("aigc.enabled")} />
-        <${TextField} ...${f} name="companyName" label=${t("aigc.companyName")} maxlength="128" />
-        <${TextField} ...${f} name="uscc" label=${t("aigc.uscc")} maxlength="18" spellcheck="false" />
-        <${TextField} ...${f} name="contentProducer" label=${t("aigc.contentProducer")} help=${t("aigc.contentProducer_help")} maxlength="27" spellcheck="false" />
-        <${SelectField} ...${f} name="label" label=${t("aigc.label")} options=${["1", "2", "3"].map((value) => ({ value, text: t("aigc.label." + value) }))} />
-        <${TextField} ...${f} name="produceIdPrefix" label=${t("aigc.prefix")} maxlength="64" spellcheck="false" />
-        <${TextField} ...${f} name="propagator" label=${t("aigc.propagator")} maxlength="27" spellcheck="false" />
-        <${SelectField} ...${f} name="mode" label=${t("aigc.mode")} options=${["hint", "append", "prepend", "off"].map((value) => ({ value, text: t("aigc.mode." + value) }))} />
-        <${AreaField} ...${f} name="text" label=${t("aigc.text")} help=${t("aigc.text_help")} rows="2" maxlength="200" />
-        <${CheckField} ...${f} name="signing" label=${t("aigc.signing")} />
-      </${Form}></div>
-    <div><${Preview} v=${form.values} />
-      ${keys.length > 0 && html`<h2>${t("aigc.keys")}</h2><${Table} label=${t("aigc.keys")} rows=${keys} keyOf=${(k) => k.kid} columns=${[{ text: "ID", cell: (k) => html`<code>${k.kid}</code>` }, { text: t("list.state"), cell: (k) => html`<${Badge} kind=${k.status === "active" ? "ok" : ""}>${t("aigc.key." + k.status)}</${Badge}>` }, { text: t("list.created"), cell: (k) => html`<${Time} at=${k.createdAt} />` }]} />
-        <div class="buttons"><${Button} action=${rotate}>${t("aigc.rotate")}</${Button}></div>`}
-      <${Verify} />
-      ${config.updatedAt && html`<h2>${t("aigc.delete")}</h2><${Facts} items=${[[t("list.updated"), html`<${Time} at=${config.updatedAt} />`]]} /><${Button} kind="danger" action=${remove}>${t("action.delete")}</${Button}>`}</div></div>`;
-}
+const rateOf = (n) => (n ? t("settings.per_minute", { n }) : t("settings.unlimited"));
+const retentionOf = (n) => (n ? t("settings.days", { n }) : t("settings.forever"));
 
 export function Settings() {
-  const state = useLoad(() => get(admin("aigc", "config")));
-  return html`<${Page} title=${t("aigc.title")}><p>${t("aigc.intro")}</p><${Loaded} state=${state}>${(config) => html`<${Config} config=${config} reload=${state.reload} />`}</${Loaded}></${Page}>`;
+  const state = useLoad(async () => {
+    const [settings, users, labels] = await Promise.all([get(admin("settings")), get(admin("users") + "?page_size=1"), get(admin("aigc", "config"))]);
+    return { ...settings, users: users.total, labels: Boolean(labels.enabled) };
+  });
+  return html`<${Page} title=${t("page.settings")}><p>${t("settings.text")}</p><${Loaded} state=${state}>${(s) => html`<div class="panels"><div>
+      <${Section} name="organization" items=${[["name", html`<strong>${s.organization}</strong>`], ["sign_in", t("users.source." + s.authMode)],
+        ["users", html`<a href=${to("users")}>${number(s.users)}</a>`], ["labels", html`<a href=${to("labels")}>${t(s.labels ? "settings.labels_on" : "settings.labels_off")}</a>`]]} />
+      <${Section} name="limits" items=${[["answers_user", number(s.limits.answersPerUser)], ["answers_agent", number(s.limits.answersPerAgent)],
+        ["requests_user", rateOf(s.limits.requestsPerUser)], ["requests_address", rateOf(s.limits.requestsPerAddress)],
+        ["audit_days", retentionOf(s.limits.auditDays)], ["usage_days", retentionOf(s.limits.usageDays)]]} /></div><div>
+      <${Section} name="deployer" items=${[["kind", s.deployer === "none" ? t("settings.no_deployer") : html`<code>${s.deployer}</code>`],
+        ...["maxMemory", "maxCpu", "maxProcesses", "maxReplicas"].map((name) => [name, s.limits[name]])]} />
+      <${Section} name="gateway" items=${[["address", html`<${Address} of=${s.publicUrl} />`], ["agents_at", html`<${Address} of=${s.gatewayUrl} />`], ["routes", t(s.gatewayManaged ? "settings.routes_managed" : s.gatewayUrl === s.publicUrl + "/runtime" ? "settings.routes_hub" : "settings.routes_other")]]} />
+      <${Section} name="versions" items=${[["hub", html`<code>${s.version}</code>`], ["go", html`<code>${s.goVersion}</code>`], ["database", databases[s.database] || s.database]]} />
+    </div></div>`}</${Loaded}></${Page}>`;
 }
