@@ -74,12 +74,39 @@ func (c *contract) consoleSessions(admin string) {
 	idle, _ := enter("kit")
 	c.wait(15 * 24 * time.Hour)
 	c.reject(401, wire.TokenExpired, "POST", refresh, "", "", "Cookie", idle)
+	c.continued(admin)
 	for _, request := range []string{"POST " + session, "POST " + refresh, "DELETE " + session} {
 		method, path, _ := strings.Cut(request, " ")
 		for _, foreign := range [][]string{{"Origin", "https://evil.example.com"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", ""}, {"Sec-Fetch-Site", "none"}} {
 			c.reject(403, wire.Forbidden, method, path, "", "", foreign...)
 		}
 	}
+}
+
+// continued continues the sessions of new accounts in a page.
+func (c *contract) continued(admin string) {
+	const session = "/console/session"
+	register := func(name string) string {
+		admin, _ = c.enter("admin")
+		token := c.ok(201, "POST", invites, admin, `{"role":"member"}`)["token"].(string)
+		return c.ok(201, "POST", "/auth/register", "", `{"token":"`+token+`","username":"`+name+`","password":"`+password+`"}`)["refresh_token"].(string)
+	}
+	body := func(refresh string) string { return `{"refresh_token":"` + refresh + `"}` }
+	lea := body(register("lea"))
+	entered := c.send("POST", session, "", lea)
+	require.Equal(c.t, "lea", entered.want(200)["user"].(map[string]any)["username"])
+	require.NotContains(c.t, entered.text, "rt_", "the refresh token is only in the cookie")
+	c.reject(401, code.RefreshReused, "POST", session, "", lea)
+	c.reject(401, wire.Unauthenticated, "POST", session, "", body("rt_unknown"))
+	cookie, _, _ := strings.Cut(entered.header.Get("Set-Cookie"), ";")
+	ben := register("ben")
+	c.reject(409, wire.Conflict, "POST", session, "", body(ben), "Cookie", cookie)
+	c.reject(401, wire.Unauthenticated, "POST", session, "", body("rt_unknown"), "Cookie", cookie)
+	c.ok(204, "POST", "/auth/logout", "", body(ben))
+	c.reject(401, wire.TokenRevoked, "POST", session, "", body(ben))
+	late := register("eve")
+	c.wait(15 * 24 * time.Hour)
+	c.reject(401, wire.TokenExpired, "POST", session, "", body(late))
 }
 
 // disabledPages are those of a user who is disabled.

@@ -23,11 +23,13 @@ func (s *Service) ofPages(handle api.Handler) api.Handler {
 	}
 }
 
-// signInInput is a login with a password or, in external mode, the code of a login.
+// signInInput is a login with a password, the refresh token of a new account or, in external mode,
+// the code of a login.
 type signInInput struct {
 	bodies.LoginRequest
-	Code    string `json:"code"`
-	Replace bool   `json:"replace"` // the session of another user in this browser
+	RefreshToken string `json:"refresh_token"`
+	Code         string `json:"code"`
+	Replace      bool   `json:"replace"` // the session of another user in this browser
 }
 
 // checkReplaced fails with wire.Conflict if the browser has a session of another user, whom the
@@ -44,10 +46,15 @@ func (s *Service) checkReplaced(r *http.Request, in signInInput) error {
 	}
 
 	login := session.Name{Name: wire.Name{Username: in.Username, OrgID: api.DefaultTenant}}
-	if s.cfg.ExternalMode {
-		if login, err = s.cfg.External.CodeUser(r.Context(), in.Code, s.cfg.External.Browser(r)); err != nil {
-			return err
-		}
+	switch {
+	case s.cfg.ExternalMode:
+		login, err = s.cfg.External.CodeUser(r.Context(), in.Code, s.cfg.External.Browser(r))
+	case in.RefreshToken != "":
+		login, err = s.cfg.Sessions.UserOf(r.Context(), in.RefreshToken)
+	}
+
+	if err != nil || login.OrgID == "" { // the refresh token is invalid
+		return err
 	}
 
 	current, err := s.cfg.Sessions.UserOf(r.Context(), refresh)
@@ -72,9 +79,12 @@ func (s *Service) signIn(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	var signIn session.SignIn
-	if s.cfg.ExternalMode {
+	switch {
+	case s.cfg.ExternalMode:
 		signIn, err = s.cfg.External.Exchange(r.Context(), api.CallerOf(r), in.Code, s.cfg.External.Browser(r))
-	} else {
+	case in.RefreshToken != "":
+		signIn, err = s.cfg.Sessions.Refresh(r.Context(), api.CallerOf(r), bodies.RefreshRequest{RefreshToken: in.RefreshToken})
+	default:
 		in.DeviceToken = s.cfg.Sessions.Devices(r)
 		signIn, err = s.cfg.Sessions.Login(r.Context(), api.CallerOf(r), in.LoginRequest)
 	}

@@ -118,7 +118,8 @@ func TestPagesTryAgain(t *testing.T) {
 func TestALoginThatReplacesASession(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	invite := s.call("POST", "/api/v1/admin/invites", s.setUp(), map[string]string{"role": "member"}, http.StatusCreated)["url"].(string)
+	root := s.setUp()
+	invite := s.call("POST", "/api/v1/admin/invites", root, map[string]string{"role": "member"}, http.StatusCreated)["url"].(string)
 	b := newTab(t)
 	b.open(s.url + "/console/account")
 	b.signIn("root", password)
@@ -132,6 +133,11 @@ func TestALoginThatReplacesASession(t *testing.T) {
 	other.click("dialog .plain")
 	other.wait(`location.pathname === "/console"`)
 	other.see("root")
+	for _, user := range s.call("GET", "/api/v1/admin/users", root, nil, http.StatusOK)["items"].([]any) {
+		if mia := user.(map[string]any); mia["username"] == "mia" {
+			require.Zero(t, s.call("GET", "/api/v1/admin/users/"+mia["id"].(string)+"/sessions", root, nil, http.StatusOK)["total"], "the session of the new account has ended")
+		}
+	}
 	sign := `fetch("/console/session", { method: "POST", headers: { "Content-Type": "application/json" },
 		body: JSON.stringify({ username: "%s", password: "` + password + `", replace: %s }) }).then((r) => r.status)`
 	post := func(name, replace string) int {
@@ -147,6 +153,41 @@ func TestALoginThatReplacesASession(t *testing.T) {
 	b.open(s.url + "/console/account")
 	b.see("mia")
 	require.Equal(t, http.StatusConflict, post("root", "false"))
+}
+
+// A page continues the session of a new account: the log of a new hub begins with the setup, and has
+// no sign-out and no second sign-in.
+func TestTheLogBeginsWithTheSetup(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	register := func(link, name string) *tab {
+		b := newTab(t)
+		b.open(link)
+		b.fill("input[name=username]", name)
+		b.fill("input[name=password]", password)
+		b.click("form button.primary")
+		b.see("root")
+		return b
+	}
+	log := func(b *tab) []string {
+		b.visit("/audit")
+		return eval[[]string](b, `[...document.querySelectorAll(".table td > code")].map((e) => e.textContent)`)
+	}
+	admin := register(s.url+"/console/register#setup="+setupToken, "root")
+	require.Equal(t, []string{"auth.setup"}, log(admin))
+	require.Empty(t, eval[string](admin, "document.cookie"), "scripts cannot read the session")
+	admin.open(s.url + "/console/account")
+	admin.see("This session")
+	s.advance.Add(int64(16 * time.Minute)) // the access token has expired
+	admin.visit("/users")
+	admin.click(".actions .primary")
+	admin.click("dialog form button.primary")
+	admin.see("Send this link to one person")
+	register(eval[string](admin, `document.querySelector("dialog output").textContent`), "root-2").clean(s.url)
+	admin.open(s.url + "/console/account")
+	admin.see("This session")
+	require.Equal(t, []string{"auth.register", "invite.create", "auth.setup"}, log(admin))
+	admin.clean(s.url)
 }
 
 // Browsers get a page at every address.

@@ -153,7 +153,7 @@ export async function enterAsOwn() {
   changed(user);
 }
 
-/** signIn signs in with {username, password} or {code}. With replace, it may replace the session of another user in this browser. */
+/** signIn signs in with {username, password}, {refresh_token} or {code}. With replace, it may replace the session of another user in this browser. */
 export async function signIn(credential) {
   const login = await call("POST", "/console/session", credential);
   accept(login);
@@ -161,11 +161,10 @@ export async function signIn(credential) {
   return login;
 }
 
-/** signUp creates an account and returns its credential. The tokens of the response are not for pages: they end. */
+/** signUp creates an account and returns the credential of its session, which the page continues with signIn. */
 export async function signUp(path, account) {
-  const login = await call("POST", path, account);
-  await send("POST", "/auth/logout", { headers: { Authorization: "Bearer " + login.access_token } });
-  return { username: login.user.username, password: account.password };
+  const { refresh_token } = await call("POST", path, account);
+  return { refresh_token };
 }
 
 export async function signOut() {

@@ -57,6 +57,7 @@ async function enter(credential) {
     const { session, login } = fault.data;
     const names = { user: session.username, org: session.org_id, next: login.username, other: login.org_id };
     if (await confirm({ title: t("signin.replace_title"), text: t("signin.replace", names), action: t("signin.replace_action"), danger: true })) return signIn({ ...credential, replace: true });
+    if (credential.refresh_token) await call("POST", "/auth/logout", credential); // the session of the new account
     location.replace(to());
     return null;
   }
