@@ -1,8 +1,8 @@
 // The fields of an agent.
-import { html } from "../lib/preact.js";
-import { admin, all } from "../app/api.js";
+import { html, useState } from "../lib/preact.js";
+import { admin, all, call } from "../app/api.js";
 import { t, titleOf } from "../app/text.js";
-import { useLoad } from "../parts/basic.js";
+import { describe, useLoad } from "../parts/basic.js";
 import { AreaField, CheckField, NamesField, NumberField, SelectField, TextField } from "../parts/form.js";
 
 const lists = ["tools", "skills", "mcps", "knowledge"];
@@ -69,6 +69,39 @@ export function bodyOf(v, before = {}) {
 
 const option = (value, text = value) => ({ value, text });
 
+/** @type {Map<string, Promise<any>>} */
+const probes = new Map(); // by provider and version: each probe is an entry of the audit log
+
+/** served asks a provider which models it serves, once. */
+function served(provider) {
+  const key = provider.id + " " + provider.version;
+  if (!probes.has(key)) probes.set(key, call("POST", admin("providers", provider.id, "probe")).catch((fault) => {
+    probes.delete(key); // the hub did not ask
+    return fault;
+  }));
+  return /** @type {Promise<any>} */ (probes.get(key));
+}
+
+/** ModelField suggests the models in the list of the provider and, when it is used, those that the provider serves. Any text is possible. */
+function ModelField({ form, provider }) {
+  const [found, setFound] = useState(/** @type {{of: any, models: any[], note: string}} */ ({ of: null, models: [], note: "" }));
+  const known = found.of === provider ? found : { models: [], note: "" };
+  const load = async () => {
+    if (!provider || provider.protocol === "demo" || found.of === provider) return;
+    const show = (models, note) => setFound((now) => (now.of === provider ? { of: provider, models, note } : now));
+    const asks = ["ready", "not_required"].includes(provider.keyState);
+    setFound({ of: provider, models: [], note: t(asks ? "models.asking" : "models.no_key") });
+    if (!asks) return;
+    const result = await served(provider);
+    if (!result.ok) show([], t("models.unknown", { reason: describe(result) }));
+    else if (!result.models?.length) show([], t("models.no_list"));
+    else show(result.models, t("models.served", { n: result.models.length }));
+  };
+  const names = new Map([...(provider ? provider.models : []), ...known.models, ...(provider?.protocol === "demo" ? [{ id: "demo" }] : [])].map((m) => [m.id, m.displayName || m.id]));
+  return html`<${TextField} form=${form} name="model" label=${t("field.model")} help=${known.note || t("field.model_help")} list="models" onFocus=${load} maxlength="200" spellcheck="false" required />
+    <datalist id="models">${[...names].map(([id, text]) => html`<option key=${id} value=${id}>${text}</option>`)}</datalist>`;
+}
+
 /** AgentFields are all fields, or with brief those that a new agent needs. */
 export function AgentFields({ form, choices, brief }) {
   const f = { form };
@@ -85,8 +118,7 @@ export function AgentFields({ form, choices, brief }) {
     <${TextField} ...${f} name="title" label=${t("field.title")} maxlength="128" />
     <${AreaField} ...${f} name="description" label=${t("field.description")} rows="2" maxlength="2000" />
     <${SelectField} ...${f} name="providerId" label=${t("field.provider")} required onChange=${(e) => choose(e.target.value)} options=${[option("", t("form.choose")), ...choices.providers.filter((p) => p.enabled).map((p) => option(p.id, p.name))]} />
-    <${TextField} ...${f} name="model" label=${t("field.model")} help=${t("field.model_help")} list="models" maxlength="200" spellcheck="false" required />
-    <datalist id="models">${models.map((m) => html`<option value=${m.id}>${m.displayName || m.id}</option>`)}${provider && provider.protocol === "demo" && html`<option value="demo">demo</option>`}</datalist>
+    <${ModelField} form=${form} provider=${provider} />
     <${AreaField} ...${f} name="systemPrompt" label=${t("field.systemPrompt")} rows=${brief ? 4 : 12} maxlength="200000" />`;
   if (brief) return main;
   return html`<fieldset><legend>${t("agent.part.basics")}</legend>${main}
