@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -18,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/secret"
 	"github.com/seed93082962/agenthost/runtime/tool/js"
@@ -44,9 +42,6 @@ func checkTool(ctx context.Context, fileName, source string) (string, error) {
 	name, err := js.Config{LoadTime: 2 * time.Minute}.NameOf(ctx, fileName, source)
 	if err == nil {
 		checked.Store(source, name)
-	}
-	if fault, ok := errors.AsType[*js.FileError](err); ok {
-		return "", code.ArtifactInvalid.New(fault.Reason)
 	}
 	return name, err
 }

@@ -3,7 +3,6 @@ package hub
 import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/backup"
-	"github.com/seed93082962/agenthost/hub/internal/catalog"
 	"github.com/seed93082962/agenthost/hub/internal/external"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
 	"github.com/seed93082962/agenthost/internal/secret"
@@ -20,12 +19,6 @@ func CheckBootstrapAdmin(text string) error { return external.CheckAdmin(text) }
 
 // Price is what the tokens of a model cost.
 type Price = usage.Price
-
-// ParsePrices parses prices of models by name as JSON. Prices that are absent are 0.
-func ParsePrices(text string) (map[string]Price, error) { return usage.ParsePrices(text) }
-
-// NotToolError is an error of [Config.CheckTool] for a file that is not a tool.
-type NotToolError = catalog.NotToolError
 
 // BackupManifest describes a backup.
 type BackupManifest = backup.Manifest

@@ -117,7 +117,7 @@ func (rt *Runtime) cancelRun(w http.ResponseWriter, _ *http.Request, ps httprout
 // deleteSession handles DELETE /v1/sessions/:sessionId. A malformed id is an unknown one.
 func (rt *Runtime) deleteSession(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
 	id := ps.ByName("sessionId")
-	if session.ValidID(id) {
+	if ids.ValidSession(id) {
 		switch err := rt.cfg.Sessions.Delete(r.Context(), id); {
 		case errors.Is(err, session.ErrBusy):
 			return errSessionBusy(id)
@@ -136,7 +136,7 @@ func (rt *Runtime) findAgent(agentID string, req *wire.RunRequest) (*hosted, err
 	switch {
 	case strings.TrimSpace(req.Message) == "":
 		return nil, invalid("message is required")
-	case req.SessionID != nil && !session.ValidID(*req.SessionID):
+	case req.SessionID != nil && !ids.ValidSession(*req.SessionID):
 		return nil, invalid("sessionId must be 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'")
 	case req.RequireSession && req.SessionID == nil:
 		return nil, invalid("requireSession needs a sessionId")

@@ -76,7 +76,7 @@ func helper(up *modeltest.Upstream) agent.Agent {
 
 // quick makes the demo model respond without delays.
 func quick(c *runtime.Config) {
-	c.NewModel = func(agent.Provider) (model.Model, error) { return demomodel.New(demomodel.Config{Delay: -1}), nil }
+	c.NewModel = func(agent.Provider) (model.Model, error) { return demomodel.New(0), nil }
 }
 
 const runs = "/v1/agents/helper/runs"

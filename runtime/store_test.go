@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/runtime/session"
@@ -53,7 +54,7 @@ func TestStoreOfARunRequest(t *testing.T) {
 			b := serve(t, up, func(c *runtime.Config) { c.CWD, c.Sessions, c.StoreOnRequest = cwd, files, row.onRequest })
 			_, run := b.blocking(t, `{"message":"hello"`+row.body+`}`)
 			require.EqualValues(t, "completed", run.State, run.Error)
-			require.True(t, session.ValidID(run.SessionID))
+			require.True(t, ids.ValidSession(run.SessionID))
 			require.Equal(t, row.stored, len(storedSessions(t, dir)) == 1)
 			again := b.do(t, "POST", runs, `{"message":"hello","requireSession":true,"sessionId":"`+run.SessionID+`"}`)
 			require.Equal(t, row.stored, again.status == http.StatusOK, again.body)

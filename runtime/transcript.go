@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/httpapi"
+	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/engine"
@@ -130,7 +131,7 @@ func queryNumber(query url.Values, name string, absent, least, most int64) (int6
 }
 
 func (rt *Runtime) transcript(ctx context.Context, id string, after int64, limit int) (wire.Transcript, error) {
-	if !session.ValidID(id) {
+	if !ids.ValidSession(id) {
 		return wire.Transcript{}, errSessionNotFound
 	}
 

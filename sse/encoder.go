@@ -3,7 +3,6 @@ package sse
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,60 +72,6 @@ func appendEventFunc(dst []byte, e *Event, appendData func([]byte) ([]byte, erro
 	}
 
 	return append(out, "\n\n"...), nil
-}
-
-// Encoder writes events to an io.Writer, each with one Write. It is not safe for concurrent use.
-type Encoder struct {
-	w   io.Writer
-	buf []byte
-	err error
-}
-
-// NewEncoder returns an encoder that writes to w.
-func NewEncoder(w io.Writer) *Encoder {
-	return &Encoder{w: w}
-}
-
-// Encode writes ev. After a [*FieldError], nothing is written and the encoder can be used. After an
-// error of the writer, which may have written a part of the event, every further call returns the
-// same error.
-func (e *Encoder) Encode(ev Event) error {
-	if e.err != nil {
-		return e.err
-	}
-
-	buf, err := ev.Append(e.buf[:0])
-	if err != nil {
-		return err
-	}
-
-	return e.write(buf)
-}
-
-// Comment writes text as comment lines, which readers ignore.
-func (e *Encoder) Comment(text string) error {
-	if e.err != nil {
-		return e.err
-	}
-
-	return e.write(appendComment(e.buf[:0], text))
-}
-
-func (e *Encoder) write(buf []byte) error {
-	if cap(buf) <= keepBytes {
-		e.buf = buf
-	}
-
-	n, err := e.w.Write(buf)
-	if err == nil && n < len(buf) {
-		err = io.ErrShortWrite
-	}
-
-	if err != nil {
-		e.err = fmt.Errorf("write event: %w", err)
-	}
-
-	return e.err
 }
 
 // appendComment ends the comment with an empty line, because readers that split at empty lines

@@ -3,8 +3,8 @@
 //
 // A handler wraps its http.ResponseWriter in a [Stream] and sends one [Event] at a time. The stream
 // sets the headers, flushes, sends a heartbeat while no events are sent, and fails if the reader
-// stalls. A client passes the response body to a [Decoder] and ranges over its events. [Encoder]
-// and [Event.Append] write the format to any other destination.
+// stalls. A client passes the response body to a [Decoder] and ranges over its events.
+// [Event.Append] writes the format to any other destination.
 //
 // Sending and reading an event allocates no memory once the buffers have grown to the size of the
 // events. The package needs only the standard library. A [Source] sends the requests too, and

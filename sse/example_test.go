@@ -5,10 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/seed93082962/agenthost/sse"
 )
@@ -117,22 +115,6 @@ func ExampleDecoder() {
 	// "token" "hello"
 	// "" "two\nlines"
 	// last event ID: 7
-}
-
-func ExampleEncoder() {
-	e := sse.NewEncoder(os.Stdout)
-	_ = e.Encode(sse.Event{Type: "token", ID: "1", Data: []byte("two\nlines"), Retry: 2 * time.Second})
-	fmt.Println(e.Encode(sse.Event{Type: "token\ndata: injected"}))
-	_ = e.Comment("ping")
-	// Output:
-	// event: token
-	// id: 1
-	// retry: 2000
-	// data: two
-	// data: lines
-	//
-	// encode event: event field holds '\n'
-	// : ping
 }
 
 func ExampleEvent_Append() {

@@ -14,7 +14,6 @@ import (
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/cmd/internal/hubcmd"
 	"github.com/seed93082962/agenthost/hub/client"
-	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 // devHub is the name of the hub of agenthost dev in the known hubs.
@@ -217,7 +216,7 @@ func (d *dev) stopAgents(ctx context.Context) error {
 				state, err = d.client.Deployments.Stop(ctx, agent.Name)
 			}
 
-			for err == nil && state.State == wire.StateStopping {
+			for err == nil && state.State == "stopping" {
 				state, err = d.client.Deployments.Wait(ctx, agent.Name, state)
 			}
 

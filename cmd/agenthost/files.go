@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
+	"github.com/seed93082962/agenthost/hub/wire"
 )
 
 func (a *app) filesCommand() *cobra.Command {
@@ -104,7 +106,7 @@ func (a *app) copy(ctx context.Context, c *client.Client, agent, name, target st
 	}
 
 	source, err := c.Deployments.Open(ctx, agent, name, offset)
-	if errors.Is(err, client.ErrOffset) {
+	if e, ok := errors.AsType[*wire.Error](err); ok && e.Status == http.StatusRequestedRangeNotSatisfiable {
 		return a.result("%s is complete.", target)
 	}
 

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
@@ -44,13 +43,11 @@ func (d Deployments) Files(ctx context.Context, agent, path string) ([]FileEntry
 	return body.Entries.Items, err
 }
 
-// Open returns a file of an agent from an offset. The audit log records it.
+// Open returns a file of an agent from an offset. The audit log records it. The status of the error
+// is 416 if the offset is not within the file.
 func (d Deployments) Open(ctx context.Context, agent, path string, offset int64) (*File, error) {
 	return d.c.open(ctx, withQuery(filesPath(agent)+"/content", url.Values{"path": {path}}), offset, false)
 }
-
-// ErrOffset is the error of an offset that is behind the end of the file.
-var ErrOffset = errors.New("the offset is behind the end of the file")
 
 // open requests a file from an offset. If the server ignores the offset, so does the returned file.
 func (c *Client) open(ctx context.Context, path string, offset int64, public bool) (*File, error) {
@@ -60,10 +57,6 @@ func (c *Client) open(ctx context.Context, path string, offset int64, public boo
 	}
 
 	res, err := c.do(ctx, r)
-	if e, ok := errors.AsType[*wire.Error](err); ok && e.Status == http.StatusRequestedRangeNotSatisfiable {
-		return nil, ErrOffset
-	}
-
 	if err != nil {
 		return nil, err
 	}

@@ -1,11 +1,10 @@
 package wire
 
-// States of a [Deployment]. Between them, it has the states deploying, starting, unhealthy and
-// deleting.
+// States of a [Deployment]. Between them, it has the states deploying, starting, unhealthy,
+// stopping and deleting.
 const (
 	StateNotDeployed = "not_deployed"
 	StateRunning     = "running"
-	StateStopping    = "stopping"
 	StateStopped     = "stopped"
 	StateFailed      = "failed" // it is started again each minute if it was ready before, otherwise by a user
 )

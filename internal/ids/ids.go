@@ -46,3 +46,7 @@ func Plain(s string, most int) bool {
 
 	return 0 < len(s) && len(s) <= most
 }
+
+// ValidSession reports whether a client may send id as the id of a session. It must match
+// ^[A-Za-z0-9._-]{1,128}$ and must be neither "." nor "..".
+func ValidSession(id string) bool { return Plain(id, 128) && id != "." && id != ".." }

@@ -41,3 +41,13 @@ func TestNewSortsByTime(t *testing.T) {
 	require.Equal(t, byte('7'), first[14], "version")
 	require.Equal(t, 4, int(ids.Random().Version()))
 }
+
+func TestValidSession(t *testing.T) {
+	for id, valid := range map[string]bool{
+		"a": true, "A-z_0.9": true, "...": true, strings.Repeat("a", 128): true,
+		"": false, ".": false, "..": false, "a/b": false, "a b": false, "ä": false, "a\x00": false,
+		strings.Repeat("a", 129): false,
+	} {
+		require.Equal(t, valid, ids.ValidSession(id), "%q", id)
+	}
+}

@@ -215,7 +215,7 @@ func skillLoader(dir string, client *http.Client) func(context.Context, agent.Sk
 			return nil, errors.New("there is no directory for skills")
 		}
 
-		return archive.New(archive.Config{Dir: skillDir(dir), HTTPClient: client})
+		return archive.New(skillDir(dir), client)
 	})
 	return func(ctx context.Context, def agent.SkillArchive) (string, error) {
 		load, err := open()

@@ -65,7 +65,7 @@ func serveConfined(t *testing.T, servers func(c *confined) map[string]agent.MCPS
 			return map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": c.home, "LANG": "C.UTF-8"}[name]
 		},
 		Configure: func(cfg *runtime.Config, _ *mcp.Connector) {
-			cfg.NewModel = func(agent.Provider) (model.Model, error) { return demo.New(demo.Config{Delay: -1}), nil }
+			cfg.NewModel = func(agent.Provider) (model.Model, error) { return demo.New(0), nil }
 		},
 	})
 	require.NoError(t, err)

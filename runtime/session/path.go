@@ -16,7 +16,7 @@ func validAgent(id string) bool {
 	return len(id) <= 63 && agentForm.MatchString(id) && filepath.IsLocal(id)
 }
 
-func validFile(id string) bool { return ValidID(id) && filepath.IsLocal(id+extension) }
+func validFile(id string) bool { return ids.ValidSession(id) && filepath.IsLocal(id+extension) }
 
 const (
 	extension    = ".jsonl"

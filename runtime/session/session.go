@@ -12,7 +12,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
@@ -102,7 +101,3 @@ type Session interface {
 	// stored.
 	Close() error
 }
-
-// ValidID reports whether a client may send id as a session id. It must match
-// ^[A-Za-z0-9._-]{1,128}$ and must be neither "." nor "..".
-func ValidID(id string) bool { return ids.Plain(id, 128) && id != "." && id != ".." }

@@ -125,16 +125,6 @@ func TestMemoryDoesNotCountEmptySessions(t *testing.T) {
 	require.True(t, open(t, store, "a", kept.ID()).Resumed())
 }
 
-func TestValidID(t *testing.T) {
-	for id, valid := range map[string]bool{
-		"a": true, "A-z_0.9": true, "...": true, strings.Repeat("a", 128): true,
-		"": false, ".": false, "..": false, "a/b": false, "a b": false, "ä": false, "a\x00": false,
-		strings.Repeat("a", 129): false,
-	} {
-		require.Equal(t, valid, session.ValidID(id), "%q", id)
-	}
-}
-
 func ExampleNewMemory() {
 	ctx := context.Background()
 	store := session.NewMemory(session.MemoryConfig{})

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
-	"github.com/seed93082962/agenthost/hub/deploy/kubernetes"
 	"github.com/seed93082962/agenthost/tools/kubernetes/clustertest"
 )
 
@@ -63,13 +62,13 @@ func (p place) patchRoute(change string, subresources ...string) {
 	require.NoError(p.t, err)
 }
 
-var parent = kubernetes.GatewayConfig{Namespace: "gateway", Name: "public", Listener: "https"}
+var parent = [3]string{"gateway", "public", "https"}
 
 func TestRoutes(t *testing.T) {
 	p := newPlace(t)
 	defineRoutes(t, p.cluster)
 	d, ctx := p.open(t), t.Context()
-	g, err := d.Gateway(parent)
+	g, err := d.Gateway(parent[0], parent[1], parent[2])
 	require.NoError(t, err)
 	put := func(r deploy.Route) {
 		t.Helper()

@@ -110,7 +110,7 @@ func useRights(t *testing.T, c *clustertest.Cluster, granted []right, wanted *ri
 	require.NoError(t, err)
 	defer func() { require.NoError(t, d.Close()) }()
 
-	g, err := d.Gateway(parent)
+	g, err := d.Gateway(parent[0], parent[1], parent[2])
 	require.NoError(t, err)
 	client, err := clientset.NewForConfig(c.Config())
 	require.NoError(t, err)

@@ -2,7 +2,6 @@ package hubcmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,10 +11,8 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 
-	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/blob"
 	"github.com/seed93082962/agenthost/hub/blob/s3blob"
-	"github.com/seed93082962/agenthost/runtime/tool/js"
 )
 
 // blobs is a driver that the command closes.
@@ -76,15 +73,4 @@ func (s *settings) bucket() s3blob.Config {
 
 	cfg.AccessKeyID, cfg.SecretAccessKey, cfg.SessionToken = s.AccessKeyID, s.SecretAccessKey, s.SessionToken
 	return cfg
-}
-
-// checkTool returns the name of the tool in a file. A worker parses the file: a
-// process of this executable.
-func checkTool(ctx context.Context, fileName, source string) (string, error) {
-	name, err := js.Config{}.NameOf(ctx, fileName, source)
-	if fault, ok := errors.AsType[*js.FileError](err); ok {
-		return "", &hub.NotToolError{Reason: fault.Reason}
-	}
-
-	return name, err
 }

@@ -104,7 +104,8 @@ func (s *settings) gateway(driver deploy.Driver) (deploy.Gateway, error) {
 			return nil, errors.New("the deployer is not that of Kubernetes")
 		}
 
-		return cluster.Gateway(s.gatewayParent())
+		parent := s.gatewayParent()
+		return cluster.Gateway(parent[0], parent[1], parent[2])
 	case gatewayKong:
 		return kong.New(kong.Config{AdminURL: string(s.GatewayAdmin), AdminKey: s.GatewayKey})
 	case gatewayAPISIX:

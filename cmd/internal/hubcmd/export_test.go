@@ -25,3 +25,9 @@ func (s *settings) MaxDeployment() agent.Deployment { return s.maxDeployment() }
 
 // OpenDeployer exports settings.deployer.
 func (s *settings) OpenDeployer(log *slog.Logger) (deploy.Driver, error) { return s.deployer(log) }
+
+// The types of values.
+type (
+	UserIDs = userIDs
+	Prices  = prices
+)

@@ -68,14 +68,14 @@ func (s *settings) kubernetes(log *slog.Logger) (deploy.Driver, error) {
 // objectName is the form of the names in GATEWAY_PARENT.
 var objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 
-// gatewayParent parses GATEWAY_PARENT.
-func (s *settings) gatewayParent() kubernetes.GatewayConfig {
+// gatewayParent returns the namespace, the name and the listener of GATEWAY_PARENT.
+func (s *settings) gatewayParent() [3]string {
 	parts := append(strings.Split(s.GatewayParent, "/"), "")
 	names := parts[:len(parts)-1]
 	if len(names) < 2 || len(names) > 3 || slices.ContainsFunc(names, func(part string) bool { return !objectName.MatchString(part) }) {
 		s.Fault(&s.GatewayParent, "%q is not NAMESPACE/NAME of a Gateway, or NAMESPACE/NAME/LISTENER", s.GatewayParent)
-		return kubernetes.GatewayConfig{}
+		return [3]string{}
 	}
 
-	return kubernetes.GatewayConfig{Namespace: parts[0], Name: parts[1], Listener: parts[2]}
+	return [3]string(parts)
 }

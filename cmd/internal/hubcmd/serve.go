@@ -15,6 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/blob"
 	"github.com/seed93082962/agenthost/internal/httpserve"
 	"github.com/seed93082962/agenthost/internal/secret"
+	"github.com/seed93082962/agenthost/runtime/tool/js"
 )
 
 // open returns a hub with the settings. A nil addr means an offline hub, which serves no requests.
@@ -54,7 +55,7 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files blob.Driver, s
 		}
 	}
 
-	cfg.CheckTool = checkTool
+	cfg.CheckTool = js.Config{}.NameOf
 	cfg.Offline = addr == nil
 	cfg.Authenticate = s.authenticate
 	cfg.ConsoleForms = true // the token is for the command line

@@ -14,7 +14,6 @@ import (
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/cmd/internal/telemetry"
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/deploy/process"
 )
 
 // help is a template for cobra.
@@ -98,7 +97,7 @@ type settings struct {
 	PrepareTimeout time.Duration `env:"deployer.prepareTimeout" envDefault:"10m" range:"1s 24h" was:"DEPLOYER_PREPARE_TIMEOUT" help:"how long a node of Kubernetes may pull the image of a runtime and mount its volumes, before the minute that its agent has to become ready begins"`
 	SandboxRead    daemon.List   `env:"sandbox.read" was:"HUB_SANDBOX_READ" help:"files and directories that every agent of the deployer process can be permitted to read, in addition to the system and the toolchains on PATH"`
 	SandboxWrite   daemon.List   `env:"sandbox.write" was:"HUB_SANDBOX_WRITE" help:"files and directories that they can be permitted to change"`
-	SandboxUsers   process.Users `env:"sandbox.users" envDefault:"1900000000-1900065535" was:"HUB_SANDBOX_USERS" help:"user ids of which each deployment gets one if the hub is root, or none; no other program should have one of them"`
+	SandboxUsers   userIDs       `env:"sandbox.users" envDefault:"1900000000-1900065535" was:"HUB_SANDBOX_USERS" help:"user ids of which each deployment gets one if the hub is root, or none; no other program should have one of them"`
 
 	DockerHost    string          `env:"DOCKER_HOST" key:"docker.host" help:"address of the Docker engine of this machine, or of the container of the hub (default unix:///var/run/docker.sock)"`
 	DockerTLS     bool            `env:"DOCKER_TLS_VERIFY" key:"docker.tlsVerify" help:"1 for an engine at tcp://... with TLS"`

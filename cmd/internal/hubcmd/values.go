@@ -1,7 +1,10 @@
 package hubcmd
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -90,7 +93,39 @@ type prices map[string]hub.Price
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (p *prices) UnmarshalText(text []byte) error {
-	var err error
-	*p, err = hub.ParsePrices(string(text))
-	return err
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode((*map[string]hub.Price)(p)); err != nil {
+		return fmt.Errorf("parse prices: %w", err)
+	}
+
+	if decoder.More() {
+		return errors.New("parse prices: there is text after the object")
+	}
+
+	for name, price := range *p {
+		if err := price.Check(name); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// userIDs are the first and the last of a range of user ids. Zero is none.
+type userIDs [2]int
+
+// UnmarshalText parses "1900000000-1900065535", or "none".
+func (u *userIDs) UnmarshalText(text []byte) error {
+	if string(text) == "none" {
+		*u = userIDs{}
+		return nil
+	}
+
+	n, err := fmt.Sscanf(string(text)+"\n", "%d-%d\n", &u[0], &u[1])
+	if err != nil || n != 2 || u[0] < 1 || u[1] < u[0] || u[1] >= 1<<31-1 {
+		return fmt.Errorf("%q is not a range of user ids, such as 1900000000-1900065535", text)
+	}
+
+	return nil
 }

@@ -17,15 +17,6 @@ import (
 
 var httpRoutes = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"}
 
-// GatewayConfig names the parent of the routes, a Gateway of the cluster.
-type GatewayConfig struct {
-	// Namespace and Name are those of the Gateway. Required.
-	Namespace, Name string
-
-	// Listener is the sectionName of a listener. Defaults to all listeners of the Gateway.
-	Listener string
-}
-
 // gateway is a [deploy.Gateway] with an HTTPRoute of the Gateway API for each deployment. The
 // HTTPRoute is in the namespace of the runtimes and leads to the Service of the serving revision,
 // whose Deployment owns it.
@@ -37,18 +28,19 @@ type gateway struct {
 var _ deploy.Gateway = (*gateway)(nil)
 
 // Gateway returns a Gateway for the deployments of the driver, which removes HTTPRoutes that it
-// finds otherwise. It must be called before List.
-func (d *Driver) Gateway(cfg GatewayConfig) (deploy.Gateway, error) {
-	if cfg.Namespace == "" || cfg.Name == "" {
-		return nil, errors.New("make gateway of Kubernetes: Namespace and Name are required")
+// finds otherwise. It must be called before List. The parent of the routes is the Gateway name of
+// the cluster; listener is the sectionName of one of its listeners, or "" for all.
+func (d *Driver) Gateway(namespace, name, listener string) (deploy.Gateway, error) {
+	if namespace == "" || name == "" {
+		return nil, errors.New("make gateway of Kubernetes: the namespace and the name are required")
 	}
 
 	d.unrouted.Lock()
 	d.routed = true
 	d.unrouted.Unlock()
-	parent := fields{"group": httpRoutes.Group, "kind": "Gateway", "namespace": cfg.Namespace, "name": cfg.Name}
-	if cfg.Listener != "" {
-		parent["sectionName"] = cfg.Listener
+	parent := fields{"group": httpRoutes.Group, "kind": "Gateway", "namespace": namespace, "name": name}
+	if listener != "" {
+		parent["sectionName"] = listener
 	}
 
 	return &gateway{d: d, parent: parent}, nil

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -100,10 +99,10 @@ func (d *Driver) probe() error {
 		return err
 	}
 
-	d.users = d.cfg.Users.First != 0 && reason == ""
+	d.users = d.cfg.Users[0] != 0 && reason == ""
 	user := 0
 	if d.users {
-		user = d.cfg.Users.First
+		user = d.cfg.Users[0]
 	}
 
 	box, err := sandbox.New(d.policy(trial, user, sandbox.Limits{Memory: 1 << 30, Processes: 1000}))
@@ -130,22 +129,5 @@ func (d *Driver) probe() error {
 	}
 
 	d.unconfined = strings.Join(reasons, "; ")
-	return nil
-}
-
-// Users is a range of user ids. Zero is none.
-type Users struct{ First, Last int }
-
-// UnmarshalText parses "1900000000-1900065535", or "none".
-func (u *Users) UnmarshalText(text []byte) error {
-	if string(text) == "none" {
-		*u = Users{}
-		return nil
-	}
-
-	if n, err := fmt.Sscanf(string(text)+"\n", "%d-%d\n", &u.First, &u.Last); err != nil || n != 2 || u.First < 1 || u.Last < u.First || u.Last >= 1<<31-1 {
-		return fmt.Errorf("%q is not a range of user ids, such as 1900000000-1900065535", text)
-	}
-
 	return nil
 }

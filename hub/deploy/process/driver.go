@@ -77,9 +77,9 @@ type Config struct {
 	Read  []string
 	Write []string
 
-	// Users are the user ids that deployments get if the hub is root. No other program should have
-	// one of them. Zero means that the runtimes are of the user of the hub.
-	Users Users
+	// Users are the first and the last of the user ids that deployments get if the hub is root. No
+	// other program should have one of them. Zero means that the runtimes are of the user of the hub.
+	Users [2]int
 
 	// Default has the memory and the processes of agents without these settings, where this system
 	// limits them: see [Driver.Unlimited]. A zero field sets no limit.

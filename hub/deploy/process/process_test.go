@@ -60,7 +60,7 @@ func open(t *testing.T, dir string, change ...func(*process.Config)) *process.Dr
 	require.NoError(t, err)
 	cfg := process.Config{
 		Dir: dir, Command: []string{runtime, agentvalue.DeployedArg}, Env: []string{"PATH=" + os.Getenv("PATH")}, Home: os.Getenv("HOME"),
-		Users: process.Users{First: 1900000000, Last: 1900000099},
+		Users: [2]int{1900000000, 1900000099},
 	}
 	for _, f := range change {
 		f(&cfg)

@@ -19,8 +19,8 @@ const usersLock = ".users"
 // probeUsers returns why deployments cannot have user ids of their own, or "". The
 // user of a process other than root is not a reason.
 func (d *Driver) probeUsers(trial revision) (reason string, err error) {
-	if os.Geteuid() != 0 || d.cfg.Users.First == 0 {
-		d.cfg.Users = Users{}
+	if os.Geteuid() != 0 || d.cfg.Users[0] == 0 {
+		d.cfg.Users = [2]int{}
 		return "", nil
 	}
 
@@ -33,11 +33,11 @@ func (d *Driver) probeUsers(trial revision) (reason string, err error) {
 		return "the executable of the hub is not readable and executable for others", nil
 	}
 
-	if err := os.Chown(trial.path(workDir), d.cfg.Users.Last, d.cfg.Users.Last); err != nil {
-		return fmt.Sprintf("user %d cannot own files: %v", d.cfg.Users.Last, clean("chown", err)), nil
+	if err := os.Chown(trial.path(workDir), d.cfg.Users[1], d.cfg.Users[1]); err != nil {
+		return fmt.Sprintf("user %d cannot own files: %v", d.cfg.Users[1], clean("chown", err)), nil
 	}
 
-	box, err := sandbox.New(d.policy(trial, d.cfg.Users.First, sandbox.Limits{}))
+	box, err := sandbox.New(d.policy(trial, d.cfg.Users[0], sandbox.Limits{}))
 	if err != nil {
 		return clean("confine", err).Error(), nil
 	}
@@ -117,7 +117,7 @@ func (d *Driver) assign(r revision) (int, error) {
 
 // userOf returns the id of a deployment, and chooses one that no other deployment has.
 func (d *Driver) userOf(f folder) (int, error) {
-	if id := groupOf(f.dir); d.cfg.Users.contain(id) {
+	if id := groupOf(f.dir); d.cfg.Users[0] != 0 && id >= d.cfg.Users[0] && id <= d.cfg.Users[1] {
 		return id, nil
 	}
 
@@ -138,7 +138,7 @@ func (d *Driver) userOf(f folder) (int, error) {
 		used[groupOf(filepath.Join(d.cfg.Dir, e.Name()))] = true
 	}
 
-	for id := d.cfg.Users.First; id <= d.cfg.Users.Last; id++ {
+	for id := d.cfg.Users[0]; id <= d.cfg.Users[1]; id++ {
 		if !used[id] {
 			return id, os.Chown(f.dir, 0, id) // the record, before another hub looks
 		}
@@ -146,8 +146,6 @@ func (d *Driver) userOf(f folder) (int, error) {
 
 	return 0, errors.New("all user ids are in use")
 }
-
-func (u Users) contain(id int) bool { return id >= u.First && id <= u.Last && u.First != 0 }
 
 // groupOf returns the group of a directory, or -1.
 func groupOf(path string) int {

@@ -23,7 +23,7 @@ func owner(t *testing.T, path string) (user, group int) {
 }
 
 func users(first, last int) func(*process.Config) {
-	return func(c *process.Config) { c.Users = process.Users{First: first, Last: last} }
+	return func(c *process.Config) { c.Users = [2]int{first, last} }
 }
 
 // Each deployment has a user of its own, also with several hubs, and its id is free when it is
@@ -116,15 +116,4 @@ func TestReplacedDirectoryIsRejected(t *testing.T) {
 		require.ErrorContains(t, d.Apply(t.Context(), ref, 1, demand), name+" is not a directory")
 		remove(t, d)
 	}
-}
-
-func TestParseUsers(t *testing.T) {
-	var u process.Users
-	require.NoError(t, u.UnmarshalText([]byte("1900000000-1900065535")))
-	require.Equal(t, process.Users{First: 1900000000, Last: 1900065535}, u)
-	for _, text := range []string{"", "5", "5-4", "0-9", "-1-9", "1-2147483647", "1-2x", "1-2-3"} {
-		require.Error(t, u.UnmarshalText([]byte(text)), text)
-	}
-	require.NoError(t, u.UnmarshalText([]byte("none")))
-	require.Zero(t, u)
 }

@@ -55,9 +55,10 @@ type Config struct {
 	// Artifacts has the files of tools and skills. Required.
 	Artifacts *artifact.Store
 
-	// CheckTool parses the file of a custom tool in a process that the file may end, without running
-	// it, and returns the name that the file has for the tool. The name is not trusted. An error that
-	// is not a NotToolError means that the file could not be checked. The check ends with ctx.
+	// CheckTool parses the file of a custom tool in a process that the file may end, without
+	// running it, as runtime/tool/js.Config.NameOf does, and returns the name that the file has for
+	// the tool. An error with the method FileFault() string describes a file that is not a tool, to
+	// its author; any other means that the file could not be checked. The check ends with ctx.
 	// Defaults to none: uploads of tools respond with 503.
 	CheckTool func(ctx context.Context, fileName, source string) (name string, err error)
 

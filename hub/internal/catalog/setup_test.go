@@ -3,7 +3,6 @@ package catalog_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"maps"
 	"net/http"
 	"os"
@@ -17,7 +16,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/artifact"
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
-	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/provider"
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -43,9 +41,6 @@ func checkTool(ctx context.Context, fileName, source string) (string, error) {
 
 func checkToolWithin(ctx context.Context, limit time.Duration, fileName, source string) (string, error) {
 	name, err := js.Config{LoadTime: limit}.NameOf(ctx, fileName, source)
-	if fault, ok := errors.AsType[*js.FileError](err); ok {
-		return "", code.ArtifactInvalid.New(fault.Reason)
-	}
 	return name, err
 }
 

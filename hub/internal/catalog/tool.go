@@ -211,11 +211,11 @@ func (s *Service) toolName(ctx context.Context, caller api.Caller, file File) (s
 		name, err = s.cfg.CheckTool(ctx, file.Name, source.String())
 		return err
 	})
-	fault, invalid := errors.AsType[*NotToolError](err)
+	fault, invalid := errors.AsType[fileFault](err)
 	_, known := errors.AsType[*wire.Error](err)
 	switch {
 	case invalid:
-		return "", code.ArtifactInvalid.New("The file is not a tool: " + api.Plain(fault.Reason) + ".")
+		return "", code.ArtifactInvalid.New("The file is not a tool: " + api.Plain(fault.FileFault()) + ".")
 	case err != nil && !known && ctx.Err() == nil:
 		return "", &wire.Error{Code: wire.Unavailable, Message: "The file cannot be checked now: the log of the hub has the reason.", Cause: err}
 	case err != nil:
@@ -233,12 +233,11 @@ func (s *Service) toolName(ctx context.Context, caller api.Caller, file File) (s
 	return name, nil
 }
 
-// NotToolError is an error of Config.CheckTool for a file that is not a tool.
-type NotToolError struct {
-	Reason string // for the user, without a period at its end
+// fileFault is an error of Config.CheckTool for a file that is not a tool.
+type fileFault interface {
+	error
+	FileFault() string
 }
-
-func (e *NotToolError) Error() string { return "not a tool: " + e.Reason }
 
 // builtinNamed reports whether a name differs from that of a built-in tool only in letter case.
 func builtinNamed(name string) bool {

@@ -121,7 +121,7 @@ func (s *server) runtime(req deploy.Request) (http.Handler, error) {
 			if s.model != nil {
 				return s.model, nil
 			}
-			return demo.New(demo.Config{Delay: s.delay}), nil
+			return demo.New(s.delay), nil
 		},
 	})
 	if err != nil {

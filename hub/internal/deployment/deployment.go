@@ -25,6 +25,7 @@ const (
 	StateDeploying = "deploying" // the deployer gets the request
 	StateStarting  = "starting"  // the runtime runs, but its agent is not ready; or it will be started again
 	StateUnhealthy = "unhealthy" // it was running, and no longer responds
+	StateStopping  = "stopping"
 	StateDeleting  = "deleting"
 )
 
@@ -140,7 +141,7 @@ func (s *Service) Stop(ctx context.Context, caller api.Caller, name string) (wir
 	return s.changeState(ctx, caller, name, actionStop, func(d *deployment) bool {
 		changed := d.Desired != desiredStopped
 		d.Desired = desiredStopped
-		d.begin(wire.StateStopping)
+		d.begin(StateStopping)
 		return changed
 	})
 }

@@ -213,7 +213,7 @@ func (s *Service) EndTenant(ctx context.Context, tx *store.Tx, tenantID string, 
 		}
 
 		if stop || err != nil || d.Desired == desiredStopped {
-			d.Desired, d.State = desiredStopped, wire.StateStopping
+			d.Desired, d.State = desiredStopped, StateStopping
 		}
 
 		if _, err := updateDesired(ctx, tx, d); err != nil {

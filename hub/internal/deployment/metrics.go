@@ -82,7 +82,7 @@ func newMetrics(p metric.MeterProvider, workers func() []*worker) (*metrics, err
 }
 
 var allStates = []string{
-	StateDeploying, StateStarting, wire.StateRunning, StateUnhealthy, wire.StateStopping, wire.StateStopped, wire.StateFailed, StateDeleting,
+	StateDeploying, StateStarting, wire.StateRunning, StateUnhealthy, StateStopping, wire.StateStopped, wire.StateFailed, StateDeleting,
 }
 
 // observeState records the state of a deployment that was stored.

@@ -164,7 +164,7 @@ func (s *step) halt() time.Duration {
 		return idlePause
 	}
 
-	s.State = wire.StateStopping
+	s.State = StateStopping
 	for _, r := range s.Runtimes {
 		if mayRun(r) {
 			s.call(stopRevision, r.Revision)

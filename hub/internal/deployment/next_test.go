@@ -38,7 +38,7 @@ func row(state string, served bool) deployment {
 		d.Serving = 1
 	}
 	switch state {
-	case wire.StateStopping, wire.StateStopped:
+	case StateStopping, wire.StateStopped:
 		d.Desired = desiredStopped
 	case StateDeleting:
 		d.Desired = desiredAbsent

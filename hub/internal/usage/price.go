@@ -2,12 +2,9 @@ package usage
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -29,7 +26,8 @@ const maxPrice = 10_000
 // maxRunCost bounds the cost of one model in a run, of which sums of 900,000 fit in 64 bits.
 const maxRunCost wire.Amount = 10_000 * 1e9
 
-func (p Price) check(name string) error {
+// Check returns an error if it cannot be the price of the model of a name.
+func (p Price) Check(name string) error {
 	for _, one := range []float64{p.Input, p.CacheRead, p.CacheWrite, p.Output} {
 		if !(one >= 0 && one <= maxPrice) { // false for NaN
 			return fmt.Errorf("price of model %q: a price is a number from 0 to %d for a million tokens", name, maxPrice)
@@ -37,28 +35,6 @@ func (p Price) check(name string) error {
 	}
 
 	return nil
-}
-
-// ParsePrices parses prices of models by name as JSON. Prices that are absent are 0.
-func ParsePrices(text string) (map[string]Price, error) {
-	var prices map[string]Price
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&prices); err != nil {
-		return nil, fmt.Errorf("parse prices: %w", err)
-	}
-
-	if decoder.More() {
-		return nil, errors.New("parse prices: there is text after the object")
-	}
-
-	for name, price := range prices {
-		if err := price.check(name); err != nil {
-			return nil, err
-		}
-	}
-
-	return prices, nil
 }
 
 // of returns the cost of the tokens of a run, up to maxRunCost.

@@ -106,7 +106,7 @@ func New(cfg Config) (*Service, error) {
 	}
 
 	for name, price := range cfg.Prices {
-		if err := price.check(name); err != nil {
+		if err := price.Check(name); err != nil {
 			return nil, err
 		}
 

@@ -23,13 +23,6 @@ func BenchmarkEncode(b *testing.B) {
 			buf, _ = token.Append(buf[:0])
 		}
 	})
-	b.Run("encoder", func(b *testing.B) {
-		b.ReportAllocs()
-		e := sse.NewEncoder(io.Discard)
-		for b.Loop() {
-			_ = e.Encode(token)
-		}
-	})
 	b.Run("naive", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

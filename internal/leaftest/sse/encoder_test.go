@@ -1,10 +1,8 @@
 package sse_test
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"math"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -67,17 +65,18 @@ func TestAppendEventRejectsInjection(t *testing.T) {
 				require.Contains(t, err.Error(), field+" field holds '\\")
 				require.Equal(t, "before", string(got))
 
-				var out bytes.Buffer
-				e := sse.NewEncoder(&out)
-				require.ErrorAs(t, e.Encode(ev), &refused)
-				require.Zero(t, out.Len(), "nothing is written")
-				require.NoError(t, e.Encode(sse.Event{Data: []byte("a")}), "the encoder can be used")
+				w := httptest.NewRecorder()
+				s, err := sse.NewStream(w, sse.StreamConfig{Heartbeat: -1})
+				require.NoError(t, err)
+				require.ErrorAs(t, s.Send(ev), &refused)
+				require.Zero(t, w.Body.Len(), "nothing is written")
+				require.NoError(t, s.Send(sse.Event{Data: []byte("a")}), "the stream can be used")
 			}
 		}
 	}
 }
 
-func TestEncoderComment(t *testing.T) {
+func TestStreamComment(t *testing.T) {
 	for _, row := range []struct{ name, text, want string }{
 		{"text", "ping", ": ping\n\n"},
 		{"empty", "", ": \n\n"},
@@ -86,72 +85,12 @@ func TestEncoderComment(t *testing.T) {
 		{"CRLF", "a\r\n\r\ndata: b", ": a\n: \n: data: b\n\n"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			var out bytes.Buffer
-			require.NoError(t, sse.NewEncoder(&out).Comment(row.text))
-			require.Equal(t, row.want, out.String())
-			require.Empty(t, drain(sse.NewDecoder(&out), false).Events)
+			w := httptest.NewRecorder()
+			s, err := sse.NewStream(w, sse.StreamConfig{Heartbeat: -1})
+			require.NoError(t, err)
+			require.NoError(t, s.Comment(row.text))
+			require.Equal(t, row.want, w.Body.String())
+			require.Empty(t, drain(sse.NewDecoder(w.Body), false).Events)
 		})
 	}
-}
-
-// writes records the argument of each Write, and fails from the failAt-th on.
-type writes struct {
-	got    []string
-	failAt int
-	short  bool
-}
-
-var errFull = errors.New("disk full")
-
-func (w *writes) Write(p []byte) (int, error) {
-	w.got = append(w.got, string(p))
-	if len(w.got) == w.failAt {
-		if w.short {
-			return len(p) - 1, nil
-		}
-		return 0, errFull
-	}
-	return len(p), nil
-}
-
-func TestEncoderWritesOnceForEachEvent(t *testing.T) {
-	var w writes
-	e := sse.NewEncoder(&w)
-	require.NoError(t, e.Encode(ev("t", "a\nb", "1")))
-	require.NoError(t, e.Comment("c"))
-	require.NoError(t, e.Encode(ev("", strings.Repeat("a", 100_000), "")))
-	require.NoError(t, e.Encode(ev("", "d", "")))
-	require.Len(t, w.got, 4)
-	require.Equal(t, "event: t\nid: 1\ndata: a\ndata: b\n\n", w.got[0])
-	require.Equal(t, "data: d\n\n", w.got[3])
-}
-
-func TestEncoderErrorIsPermanent(t *testing.T) {
-	for _, row := range []struct {
-		name  string
-		short bool
-		want  error
-	}{{"error", false, errFull}, {"short write", true, io.ErrShortWrite}} {
-		t.Run(row.name, func(t *testing.T) {
-			w := writes{failAt: 2, short: row.short}
-			e := sse.NewEncoder(&w)
-			require.NoError(t, e.Encode(ev("", "a", "")))
-			require.ErrorIs(t, e.Encode(ev("", "b", "")), row.want)
-			require.ErrorIs(t, e.Encode(ev("", "c", "")), row.want, "after half an event nothing must follow")
-			require.ErrorIs(t, e.Comment("d"), row.want)
-			require.Len(t, w.got, 2)
-		})
-	}
-}
-
-func TestEncoderAllocatesNothing(t *testing.T) {
-	e := sse.NewEncoder(io.Discard)
-	event := ev("token", strings.Repeat("a", 200), "17")
-	event.Retry = time.Second
-	lines := ev("token", strings.Repeat("a\r\n", 70), "")
-	require.Zero(t, testing.AllocsPerRun(100, func() {
-		require.NoError(t, e.Encode(event))
-		require.NoError(t, e.Encode(lines))
-		require.NoError(t, e.Comment("a\nb"))
-	}))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -83,13 +84,14 @@ func FuzzRoundTrip(f *testing.F) {
 	f.Add(" x: ", ": ", []byte("\ufeff \n"), int64(1<<62), "\n")
 	f.Fuzz(func(t *testing.T, typ, id string, data []byte, ms int64, comment string) {
 		sent := sse.Event{Type: typ, ID: id, Data: data, Retry: time.Duration(ms % (1 << 40) * int64(time.Millisecond))}
-		var out bytes.Buffer
-		e := sse.NewEncoder(&out)
-		require.NoError(t, e.Comment(comment))
-		err := e.Encode(sent)
+		w := httptest.NewRecorder()
+		s, err := sse.NewStream(w, sse.StreamConfig{Heartbeat: -1})
+		require.NoError(t, err)
+		require.NoError(t, s.Comment(comment))
+		err = s.Send(sent)
 		refused := strings.ContainsAny(typ, "\r\n\x00") || strings.ContainsAny(id, "\r\n\x00")
 		require.Equal(t, refused, errors.As(err, new(*sse.FieldError)))
-		require.NoError(t, e.Encode(sse.Event{Type: "after", Data: []byte("z")}))
+		require.NoError(t, s.Send(sse.Event{Type: "after", Data: []byte("z")}))
 
 		var want []sse.Event
 		after := ev("after", "z", "")
@@ -99,6 +101,6 @@ func FuzzRoundTrip(f *testing.F) {
 				want = list(sse.Event{Type: typ, ID: id, Data: append([]byte{}, normal(data)...), Retry: max(0, sent.Retry)})
 			}
 		}
-		require.Equal(t, append(want, after), drain(sse.NewDecoder(&out), true).Events)
+		require.Equal(t, append(want, after), drain(sse.NewDecoder(w.Body), true).Events)
 	})
 }

@@ -315,9 +315,9 @@ func TestNewRejects(t *testing.T) {
 		want string
 	}{
 		"no model": {engine.Config{}, "no model"},
-		"a bad name": {engine.Config{Model: demo.New(demo.Config{}),
+		"a bad name": {engine.Config{Model: demo.New(0),
 			Tools: []tool.Tool{tool.New(tool.Spec{Name: "a b"}, nil)}}, "a b"},
-		"two of one name": {engine.Config{Model: demo.New(demo.Config{}), Tools: []tool.Tool{greet(true), greet(true)}}, "two tools"},
+		"two of one name": {engine.Config{Model: demo.New(0), Tools: []tool.Tool{greet(true), greet(true)}}, "two tools"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := engine.New(row.cfg)
@@ -327,7 +327,7 @@ func TestNewRejects(t *testing.T) {
 }
 
 func ExampleEngine() {
-	e, err := engine.New(engine.Config{Model: demo.New(demo.Config{Delay: -1})})
+	e, err := engine.New(engine.Config{Model: demo.New(0)})
 	if err != nil {
 		panic(err)
 	}

@@ -178,7 +178,7 @@ func TestInstructionsOfAServerAreInThePrompt(t *testing.T) {
 func TestAServerThatDoesNotConnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newShelf("a", tool.Pending, func(ctx context.Context) (*tool.List, error) { <-ctx.Done(); return nil, ctx.Err() })
-		s := newSetup(demo.New(demo.Config{Delay: -1}))
+		s := newSetup(demo.New(0))
 		s.Servers, s.ConnectTimeout, s.input.Partials = []tool.Server{a}, 7*time.Second, false
 		begin := time.Now()
 		got := s.run(t.Context(), t, "")

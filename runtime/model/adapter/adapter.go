@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -19,6 +20,9 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/demo"
 	"github.com/seed93082962/agenthost/runtime/model/openai"
 )
+
+// demoDelay is the time between two tokens of the demo model.
+const demoDelay = 15 * time.Millisecond
 
 // New returns the model of a provider. It does not connect. It fails for an unknown protocol, for
 // an address, a header or a body field that the adapter cannot send, and without a key for the
@@ -56,7 +60,7 @@ func New(p agent.Provider, client *http.Client) (model.Model, error) {
 
 	switch p.Protocol {
 	case agent.ProtocolDemo:
-		return demo.New(demo.Config{}), nil
+		return demo.New(demoDelay), nil
 	case agent.ProtocolAnthropic:
 		return anthropic.New(anthropic.Config{
 			BaseURL: base, APIKey: key, AuthStyle: p.AuthStyle, KeyHeader: p.APIKeyHeader,

@@ -8,7 +8,6 @@
 package demo
 
 import (
-	"cmp"
 	"context"
 	"iter"
 	"time"
@@ -17,16 +16,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-// Config configures a demo model. Its zero value is ready for use.
-type Config struct {
-	// Delay is the time between two tokens. Defaults to 15ms; negative means none.
-	Delay time.Duration
-}
-
-// New returns a demo model.
-func New(cfg Config) model.Model {
-	return &demo{delay: max(0, cmp.Or(cfg.Delay, 15*time.Millisecond))}
-}
+// New returns a demo model. The delay is the time between two tokens.
+func New(delay time.Duration) model.Model { return &demo{delay} }
 
 type demo struct{ delay time.Duration }
 

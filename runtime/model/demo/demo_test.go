@@ -32,7 +32,7 @@ func named(names ...string) []model.Tool {
 }
 
 func collected(t testing.TB, req *model.Request) collect.Response {
-	response, err := new(collect.Collector).Collect(demo.New(demo.Config{Delay: -1}).Stream(t.Context(), req))
+	response, err := new(collect.Collector).Collect(demo.New(0).Stream(t.Context(), req))
 	require.NoError(t, err)
 	return response
 }
@@ -167,7 +167,7 @@ func TestPacing(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				req := &model.Request{Messages: []model.Message{model.UserText("Hello there 你好")}}
 				start, tokens, ready := time.Now(), 0, false
-				for p, err := range demo.New(demo.Config{Delay: c.delay}).Stream(t.Context(), req) {
+				for p, err := range demo.New(c.delay).Stream(t.Context(), req) {
 					require.NoError(t, err)
 					require.True(t, utf8.ValidString(p.Text))
 					waited := time.Since(start) > 0
@@ -196,7 +196,7 @@ func TestCancel(t *testing.T) {
 			start := time.Now()
 			time.AfterFunc(time.Minute, func() { cancel(cause) })
 			var last error
-			for p, err := range demo.New(demo.Config{Delay: delay}).Stream(ctx, &model.Request{}) {
+			for p, err := range demo.New(delay).Stream(ctx, &model.Request{}) {
 				if delay < 0 && p.Kind == model.KindText {
 					cancel(cause)
 				}
@@ -209,7 +209,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestLoopThatBreaks(t *testing.T) {
-	for range demo.New(demo.Config{}).Stream(t.Context(), &model.Request{}) { //nolint:errcheck // the test is about the loop
+	for range demo.New(0).Stream(t.Context(), &model.Request{}) { //nolint:errcheck // the test is about the loop
 		break
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func ExampleNew() {
-	m := demo.New(demo.Config{Delay: -1})
+	m := demo.New(0)
 	req := &model.Request{
 		Messages: []model.Message{model.UserText(`/tool Read {"file_path": "a.txt"}`)},
 		Tools:    []model.Tool{{Name: "Read"}},

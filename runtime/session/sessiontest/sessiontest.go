@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/session"
 )
@@ -34,7 +35,7 @@ func conversation(t *testing.T, store session.Store) {
 	t.Helper()
 	t.Run("an empty id creates a session", func(t *testing.T) {
 		s := open(t, store, "a", "")
-		require.True(t, session.ValidID(s.ID()))
+		require.True(t, ids.ValidSession(s.ID()))
 		require.False(t, s.Resumed())
 		require.Empty(t, s.Messages())
 		require.NoError(t, s.Close())
@@ -94,7 +95,7 @@ func conversation(t *testing.T, store session.Store) {
 		for _, id := range []string{".", "..", "../b/x", "/etc/passwd", "a/b", "a\\b", "a\x00", strings.Repeat("x", 5000)} {
 			s := open(t, store, "a", id)
 			require.False(t, s.Resumed())
-			require.True(t, session.ValidID(s.ID()))
+			require.True(t, ids.ValidSession(s.ID()))
 			require.NoError(t, s.Close())
 		}
 	})

@@ -1,7 +1,7 @@
 // Package archive downloads skills as zip archives and unpacks them into a directory. An archive
 // that was unpacked before is not downloaded again, so that links may expire.
 //
-//	load, err := archive.New(archive.Config{Dir: "/var/lib/runtime/skills"})
+//	load, err := archive.New("/var/lib/runtime/skills", nil)
 //	if err != nil { ... }
 //	dir, err := load(ctx, agent.SkillArchive{Name: "review", URL: link, Hash: "sha256:..."})
 //
@@ -35,12 +35,6 @@ const (
 	temporary   = ".new-"
 )
 
-// Config configures [New].
-type Config struct {
-	Dir        string       // for unpacked archives; created if it does not exist, for this user only. Required.
-	HTTPClient *http.Client // defaults to a client without a proxy
-}
-
 // store is a directory of unpacked archives, by their hash. Several processes may use it.
 type store struct {
 	dir  string
@@ -48,19 +42,24 @@ type store struct {
 }
 
 // New returns the function that returns the directory of a skill. It downloads and unpacks the
-// archive if Dir does not have it. Several processes may use the same Dir. New deletes archives
-// that were not loaded for 30 days.
-func New(cfg Config) (func(context.Context, agent.SkillArchive) (string, error), error) {
-	dir, err := filepath.Abs(cfg.Dir)
-	if err != nil || cfg.Dir == "" {
-		return nil, errors.New("make skill store: Dir is required")
+// archive if the directory does not have it, with client, or without a proxy if that is nil. The
+// directory is created if it does not exist, for this user only, and several processes may use it.
+// New deletes archives that were not loaded for 30 days.
+func New(dir string, client *http.Client) (func(context.Context, agent.SkillArchive) (string, error), error) {
+	if dir == "" {
+		return nil, errors.New("make skill store: the directory is required")
+	}
+
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("make skill store: %w", err)
 	}
 
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make skill store: %w", err)
 	}
 
-	s := &store{dir: dir, http: cfg.HTTPClient}
+	s := &store{dir: dir, http: client}
 	if s.http == nil {
 		s.http = &http.Client{Transport: outbound.Transport()}
 	}

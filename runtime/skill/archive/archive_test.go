@@ -92,7 +92,7 @@ func open(t *testing.T, dir string) func(context.Context, agent.SkillArchive) (s
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
-	s, err := archive.New(archive.Config{Dir: dir, HTTPClient: client})
+	s, err := archive.New(dir, client)
 	require.NoError(t, err)
 	return s
 }

@@ -88,7 +88,7 @@ func (h *Host) load(ctx context.Context, def agent.CustomTool) (tool.Tool, error
 
 func checkExtension(file string) error {
 	if !slices.Contains(extensions, path.Ext(file)) {
-		return &FileError{fmt.Sprintf("%q is not a .ts, .mts, .js or .mjs file", file)}
+		return &fileError{fmt.Sprintf("%q is not a .ts, .mts, .js or .mjs file", file)}
 	}
 
 	return nil
@@ -97,7 +97,7 @@ func checkExtension(file string) error {
 // textOf returns the text of a file. Only a worker parses it.
 func textOf(file, source string) (string, error) {
 	if !utf8.ValidString(source) {
-		return "", &FileError{file + " is not UTF-8"}
+		return "", &fileError{file + " is not UTF-8"}
 	}
 
 	return strings.TrimPrefix(source, "\uFEFF"), nil
@@ -211,11 +211,14 @@ func (h *Host) program(ctx context.Context, id, file, source string) (*program, 
 	}
 }
 
-// FileError is a fault of a file: it is not a tool, or it ended its worker or exceeded the limits
-// of one. Reason is one line of at most 1 KiB, without a stack trace.
-type FileError struct{ Reason string }
+// fileError is a fault of a file: it is not a tool, or it ended its worker or exceeded the limits of
+// one.
+type fileError struct{ reason string }
 
-func (e *FileError) Error() string { return e.Reason }
+func (e *fileError) Error() string { return e.reason }
+
+// FileFault returns one line of at most 1 KiB for the author of the file, without a stack trace.
+func (e *fileError) FileFault() string { return e.reason }
 
 // errLoadTime is the cause of a context whose file did not load within LoadTime.
 var errLoadTime = errors.New("the limit of time was reached")
@@ -228,11 +231,11 @@ func (h *Host) build(ctx context.Context, prog *program, source string) error {
 	}
 
 	if built.Description == "" {
-		return &FileError{prog.file + ": the description is empty"}
+		return &fileError{prog.file + ": the description is empty"}
 	}
 
 	if err := builtintool.CheckName(built.Name); err != nil {
-		return &FileError{prog.file + ": " + err.Error()}
+		return &fileError{prog.file + ": " + err.Error()}
 	}
 
 	prog.code, prog.source = code, built.Map
@@ -258,28 +261,28 @@ func (h *Host) read(ctx context.Context, kind byte, file, source string) (frame.
 	})
 	switch {
 	case errors.Is(context.Cause(ctx), errLoadTime):
-		return built, "", &FileError{fmt.Sprintf("%s did not load in time: the limit is %v", file, h.limits.build)}
+		return built, "", &fileError{fmt.Sprintf("%s did not load in time: the limit is %v", file, h.limits.build)}
 	case ctx.Err() != nil:
 		return built, "", fmt.Errorf("%s did not load in time: %w", file, context.Cause(ctx))
 	case errors.Is(err, errNotSent):
 		return built, "", err
 	case err != nil:
-		return built, "", &FileError{fmt.Sprintf("%s did not load: %s", file, p.endReason())}
+		return built, "", &fileError{fmt.Sprintf("%s did not load: %s", file, p.endReason())}
 	}
 
 	if err := jsonlimit.Unmarshal(answer.head, &built); err != nil || answer.kind != frame.KindBuilt {
 		p.kill()
-		return built, "", &FileError{file + " did not load: the response of its worker is malformed"}
+		return built, "", &fileError{file + " did not load: the response of its worker is malformed"}
 	}
 
 	if built.Error != "" {
-		return built, "", &FileError{firstLine(built.Error)}
+		return built, "", &fileError{firstLine(built.Error)}
 	}
 
 	return built, answer.body, nil
 }
 
-// maxReason limits the reason of a FileError, in bytes.
+// maxReason limits the reason of a fileError, in bytes.
 const maxReason = 1 << 10
 
 func firstLine(text string) string {
@@ -293,7 +296,8 @@ const maxNamed = 1 << 20
 // NameOf parses an untrusted file and returns the name of the tool in it: the literal text of name
 // in the default export. The caller checks the name. Nothing runs the file, and only a worker
 // process parses it, with the limits of a worker, LoadTime and at most two processors. The worker
-// ends with the call or with ctx. The error of a faulty file is a [*FileError].
+// ends with the call or with ctx. The error of a faulty file has the
+// method FileFault() string, which describes the fault to its author.
 func (cfg Config) NameOf(ctx context.Context, file, source string) (name string, err error) {
 	if err := checkExtension(file); err != nil {
 		return "", err

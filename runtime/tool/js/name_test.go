@@ -80,17 +80,17 @@ func TestHostileFiles(t *testing.T) {
 				limit = 300 * time.Millisecond
 			}
 			_, err := nameOf(t, "a.ts", row.source, limit)
-			var fault *js.FileError
+			var fault fileFault
 			require.ErrorAs(t, err, &fault)
 			found := false
 			for _, want := range row.want {
-				found = found || strings.Contains(fault.Reason, want)
+				found = found || strings.Contains(fault.FileFault(), want)
 			}
-			require.True(t, found, fault.Reason)
-			require.LessOrEqual(t, len(fault.Reason), 1<<10)
-			require.NotContains(t, fault.Reason, "\n")
-			require.NotContains(t, fault.Reason, "goroutine")
-			require.NotContains(t, fault.Reason, "passwd")
+			require.True(t, found, fault.FileFault())
+			require.LessOrEqual(t, len(fault.FileFault()), 1<<10)
+			require.NotContains(t, fault.FileFault(), "\n")
+			require.NotContains(t, fault.FileFault(), "goroutine")
+			require.NotContains(t, fault.FileFault(), "passwd")
 		})
 	}
 	runtime.GC()
@@ -162,9 +162,9 @@ func TestNamesThatAreNoLiterals(t *testing.T) {
 		`if (true) { const tool = {name: "weather"} }; export default tool`,
 	} {
 		_, err := nameOf(t, "a.ts", source, patience)
-		var fault *js.FileError
+		var fault fileFault
 		require.ErrorAs(t, err, &fault, source)
-		require.Contains(t, fault.Reason, "the name must be a literal", source)
+		require.Contains(t, fault.FileFault(), "the name must be a literal", source)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestEndsOfNameOf(t *testing.T) {
 	for _, command := range [][]string{{"/bin/false"}, {"/bin/sh", "-c", "exit 3"}, {"/nowhere/worker"}} {
 		_, err = js.Config{Command: command}.NameOf(t.Context(), "a.ts", fine)
 		require.Error(t, err)
-		var fault *js.FileError
+		var fault fileFault
 		require.NotErrorAs(t, err, &fault)
 	}
 }
@@ -236,9 +236,12 @@ func TestAWorkerThatIsTakenOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := js.Config{Command: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=" + os.Getenv("PATH")}, LoadTime: patience}.NameOf(t.Context(), "a.ts", fine+"\n")
-			var fault *js.FileError
+			var fault fileFault
 			require.ErrorAs(t, err, &fault)
-			require.Contains(t, fault.Reason, "a.ts did not load: ")
+			require.Contains(t, fault.FileFault(), "a.ts did not load: ")
 		})
 	}
 }
+
+// fileFault is an error that describes a fault of the file.
+type fileFault interface{ FileFault() string }

@@ -25,7 +25,7 @@ func TestOnlyTheFirstRunWaitsForASilentServer(t *testing.T) {
 	policy, err := permission.New(permission.Config{Mode: permission.ModeBypass})
 	require.NoError(t, err)
 	e, err := engine.New(engine.Config{
-		Model: demo.New(demo.Config{Delay: -1}), Request: model.Request{Model: "m"}, Policy: policy,
+		Model: demo.New(0), Request: model.Request{Model: "m"}, Policy: policy,
 		Servers: []tool.Server{silent}, ConnectTimeout: limit,
 	})
 	require.NoError(t, err)
