@@ -297,7 +297,9 @@ func (h *Hub) openChats(context.Context) error {
 	var err error
 	h.chat, err = chat.New(chat.Config{
 		Store: h.store, Catalog: h.catalog, Deployments: h.deploys, Labels: h.aigc,
-		Relay: relay.Config{Usage: h.usage, UserAnswers: h.cfg.UserAnswers, AgentAnswers: h.cfg.AgentAnswers, Offline: h.cfg.Offline},
+		Relay: relay.Config{
+			Usage: h.usage, ModelOf: h.catalog.ModelOf, UserAnswers: h.cfg.UserAnswers, AgentAnswers: h.cfg.AgentAnswers, Offline: h.cfg.Offline,
+		},
 	})
 	if err != nil {
 		return err

@@ -9,15 +9,12 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/client"
 	hubwire "github.com/seed93082962/agenthost/hub/wire"
-	"github.com/seed93082962/agenthost/internal/runvalue"
-	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -29,7 +26,6 @@ type chat struct {
 	session  string
 	message  string
 	thinking bool
-	failure  string   // the type of the last error
 	budgets  []string // kinds of those that were printed
 	signals  chan os.Signal
 }
@@ -173,7 +169,7 @@ func (c *chat) send(ctx context.Context, message string) error {
 			cancel(errInterrupted)
 		}
 	}()
-	var status string
+	var saved hubwire.Saved
 	begun := false
 	for event, err := range c.client.Chats.Send(ctx, c.agent, c.session, hubwire.ChatMessageRequest{Message: message}) {
 		if err != nil {
@@ -185,8 +181,8 @@ func (c *chat) send(ctx context.Context, message string) error {
 		}
 
 		begun = true
-		if saved, ok := event.(*hubwire.Saved); ok {
-			status = saved.Status
+		if last, ok := event.(*hubwire.Saved); ok {
+			saved = *last
 		}
 
 		if err := c.print(event); err != nil {
@@ -194,54 +190,19 @@ func (c *chat) send(ctx context.Context, message string) error {
 		}
 	}
 
-	switch status {
+	switch saved.Status {
 	case "completed":
 		return nil
 	case "cancelled":
 		return errInterrupted
 	}
 
-	err := fmt.Errorf("%w: it is %s", errAnswer, status)
-	if remedy := c.remedy(ctx); remedy != "" {
-		err = fmt.Errorf("%w\n%s", err, remedy)
+	err := fmt.Errorf("%w: it is %s", errAnswer, saved.Status)
+	if saved.Error != nil && saved.Error.Remedy != "" {
+		err = fmt.Errorf("%w\n%s", err, printable(saved.Error.Remedy))
 	}
 
 	return err
-}
-
-// remedy returns who can do what about the fault of a provider, or "" for another fault.
-func (c *chat) remedy(ctx context.Context) string {
-	code := model.Code(c.failure)
-	if !slices.Contains([]model.Code{runvalue.ErrorTypeAuth, runvalue.ErrorTypeConnection, runvalue.ErrorTypeTimeout, runvalue.ErrorTypeInvalidRequest, runvalue.ErrorTypeRateLimit}, code) {
-		return ""
-	}
-
-	agent, err := c.client.Agents.Get(ctx, c.agent)
-	if err != nil {
-		return ""
-	}
-
-	names, err := providersByID(ctx, c.client)
-	if err != nil {
-		return ""
-	}
-
-	name := names[agent.ProviderID]
-	word := name // of the command line
-	if strings.ContainsAny(name, " \t'\"") {
-		word = strconv.Quote(name)
-	}
-
-	switch code {
-	case runvalue.ErrorTypeAuth:
-		return fmt.Sprintf("The provider %s rejected its key. A maintainer can replace it: agenthost providers set %s --key", name, word)
-	case runvalue.ErrorTypeInvalidRequest:
-		return fmt.Sprintf("The provider %s rejected the request. A maintainer can test whether it has the model %s: agenthost providers probe %s", name, agent.Model, word)
-	case runvalue.ErrorTypeRateLimit:
-		return fmt.Sprintf("The provider %s accepts no more requests of this account for now. Send the message again later.", name)
-	}
-
-	return fmt.Sprintf("The provider %s did not respond. A maintainer can test it: agenthost providers probe %s", name, word)
 }
 
 // noteBudget prints a budget that is used up to its soft limit, once in a conversation.
@@ -293,8 +254,6 @@ func (c *chat) print(event wire.Payload) error {
 		for _, text := range event.Errors {
 			c.note("\n%s", printable(text))
 		}
-
-		c.failure = event.ErrorType
 	case *wire.Done:
 		_, err := fmt.Fprintln(c.stdout)
 		return err

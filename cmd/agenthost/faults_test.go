@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -79,8 +80,19 @@ func TestDevSaysWhatIsWrong(t *testing.T) {
 		return err == nil && state.State == wire.StateRunning
 	}, daemontest.Patience, 20*time.Millisecond)
 	out := program("chat", "own", "-m", "Hello!")
-	require.Contains(t, out, `The provider My Own rejected its key. A maintainer can replace it: agenthost providers set "My Own" --key`)
+	const remedy = `The provider My Own rejected its key. A maintainer can replace it, in the console or with agenthost providers set "My Own" --key`
+	require.Contains(t, out, remedy)
 	require.Equal(t, 1, strings.Count(out, "the answer was not completed"))
+	encoded, err := json.Marshal(remedy)
+	require.NoError(t, err)
+	require.Contains(t, program("chat", "own", "-m", "Hello!", "-o", "json"), `"remedy":`+string(encoded))
+	for session, err := range c.Chats.List(t.Context(), "own") {
+		require.NoError(t, err)
+		for message, err := range c.Chats.Messages(t.Context(), "own", session.ID) {
+			require.NoError(t, err)
+			require.True(t, message.Role == "user" || message.Error != nil && message.Error.Remedy == remedy, "%+v", message)
+		}
+	}
 
 	end(t, p)
 	p = startDev(t, dir, nil, "--agents", agents, "--yes")

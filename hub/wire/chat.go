@@ -57,6 +57,8 @@ type ChatError struct {
 	// That of the result of the runtime, or one of the codes of the hub.
 	Code    string `json:"code"`
 	Message string `json:"message"`
+	// Who can do what about it, with the name of the provider. Absent if unknown.
+	Remedy string `json:"remedy,omitempty"`
 }
 
 // ChatMessageRequest is a message to an agent.
@@ -103,6 +105,7 @@ type Saved struct {
 	Usage     wire.Usage      `json:"usage"`
 	AIGC      json.RawMessage `json:"aigc,omitempty"`
 	Budgets   []Budget        `json:"budgets,omitempty"` // that are used up to their soft limits
+	Error     *ChatError      `json:"error,omitempty"`   // only of a failed answer
 }
 
 // EventName implements [wire.Payload].

@@ -47,7 +47,7 @@ var faults = []Fault{
 	{Hub, "deployer_unavailable", http.StatusServiceUnavailable, "The deployer cannot be reached", "try again"},
 	{Hub, "unavailable", http.StatusServiceUnavailable, "The hub is unavailable", "try again"},
 
-	{Origin: Answer, Code: "auth", Cause: "The provider PROVIDER rejected its key", Remedy: "a maintainer can replace it: agenthost providers set PROVIDER --key"},
+	{Origin: Answer, Code: "auth", Cause: "The provider PROVIDER rejected its key", Remedy: "a maintainer can replace it, in the console or with agenthost providers set PROVIDER --key"},
 	{Origin: Answer, Code: "rate_limit", Cause: "The provider PROVIDER accepts no more requests of this account for now", Remedy: "send the message again later"},
 	{Origin: Answer, Code: "overloaded", Cause: "The provider PROVIDER or the runtime of the agent has too much work", Remedy: "send the message again later"},
 	{Origin: Answer, Code: "server", Cause: "The provider PROVIDER failed", Remedy: "send the message again; if it fails again, a maintainer can test the provider: " + probe},

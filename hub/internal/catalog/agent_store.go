@@ -150,6 +150,18 @@ func (s *Service) AgentEnabled(ctx context.Context, caller api.Caller, name stri
 	return enabled, db.WrapOne("read agent", err, errNoAgent)
 }
 
+// ModelOf returns the names of the provider and the model of an agent. It does not authorize.
+func (s *Service) ModelOf(ctx context.Context, tenantID, name string) (string, string, error) {
+	var id, model string
+	err := s.store.Read().QueryRowContext(ctx, `SELECT provider_id, model FROM agents WHERE tenant_id = $1 AND name = $2`, tenantID, name).Scan(&id, &model)
+	if err != nil {
+		return "", "", db.WrapOne("read model", err, errNoAgent)
+	}
+
+	p, _, err := s.cfg.Providers.Get(ctx, s.store.Read(), tenantID, id)
+	return p.Name, model, err
+}
+
 // readBindings sets the bindings of agents of a tenant. With the id of an agent, it reads only its
 // bindings.
 func readBindings(ctx context.Context, q db.Querier, tenantID, agentID string, agents []Agent) error {

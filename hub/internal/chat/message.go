@@ -39,13 +39,14 @@ type message struct {
 	Started   bool // of an answer: the runtime may have accepted the run
 }
 
-func (m message) view(sessionID string) wire.ChatMessage {
+// view returns a message of a session. A failure has what explain adds to it.
+func (m message) view(sessionID string, explain func(wire.ChatError) *wire.ChatError) wire.ChatMessage {
 	v := wire.ChatMessage{
 		ID: m.ID, SessionID: sessionID, Seq: m.Seq, Role: m.Role, Text: m.Text, Status: m.Status, RunID: m.RunID, Model: m.Model,
 		Usage: m.Usage, AIGC: m.AIGC, Budgets: m.Budgets, CreatedAt: wire.Time{Time: m.CreatedAt},
 	}
 	if m.Failure.Code != "" {
-		v.Error = &m.Failure
+		v.Error = explain(m.Failure)
 	}
 
 	blocks := relay.Array(relay.TextBlock(m.Text))
@@ -99,8 +100,9 @@ func (s *Service) messages(ctx context.Context, ref reference, page api.Page) (M
 	list := MessageList{Items: []wire.ChatMessage{}, Total: int(found.Messages)}
 	messages, err := messagesOf(ctx, s.store.Read(), found, after, min(after+int64(page.Size), found.Messages))
 	size := 0
+	explain := s.relay.Remedies(ctx, ref.TenantID, found.AgentName)
 	for _, m := range messages {
-		v := m.view(found.ID)
+		v := m.view(found.ID, explain)
 		if size += encodedSize(v); size > maxPageBytes && len(list.Items) > 0 {
 			break
 		}

@@ -53,7 +53,10 @@ func (s *Service) sent(ctx context.Context, e *earlier) (*wire.RepeatedMessage, 
 		return nil, err
 	}
 
-	return &wire.RepeatedMessage{UserMessage: user.view(e.session.ID), AssistantMessage: assistant.view(e.session.ID), Status: assistant.Status}, nil
+	explain := s.relay.Remedies(ctx, e.session.TenantID, e.session.AgentName)
+	return &wire.RepeatedMessage{
+		UserMessage: user.view(e.session.ID, explain), AssistantMessage: assistant.view(e.session.ID, explain), Status: assistant.Status,
+	}, nil
 }
 
 // errSent rolls back the transaction of a message that was sent before.

@@ -2,11 +2,14 @@ package console_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/model/openai"
 )
 
 // deployed creates an agent with the demo model and deploys it.
@@ -105,5 +108,37 @@ func TestStoppedAndLostAnswers(t *testing.T) {
 	s.down.Store(false)
 	require.Eventually(t, func() bool { return !strings.Contains(b.text(), "The connection was lost.") }, patience, 20*time.Millisecond)
 	b.see("Try again")
+	b.clean(s.url)
+}
+
+// A failed answer names its provider and who can repair it, also after a reload.
+func TestRemedyOfAFailedAnswer(t *testing.T) {
+	t.Parallel()
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"error":{"message":"Incorrect API key","type":"invalid_request_error"}}`, http.StatusUnauthorized)
+	}))
+	t.Cleanup(upstream.Close)
+	s := serve(t)
+	var err error
+	s.model, err = openai.New(openai.Config{BaseURL: upstream.URL + "/v1", APIKey: "sk-0123456789abcdef"})
+	require.NoError(t, err)
+	token := s.setUp()
+	provider := s.call("POST", "/api/v1/admin/providers", token, map[string]any{
+		"name": "Our <b>own</b>", "protocol": "openai", "baseUrl": upstream.URL + "/v1", "apiKey": "sk-0123456789abcdef",
+	}, http.StatusCreated)
+	s.deployed(token, "own", map[string]any{"providerId": provider["id"], "model": "m"})
+	b := newTab(t)
+	b.open(s.url + "/console")
+	b.signIn("root", password)
+	b.see("First steps")
+	b.open(s.url + "/console/chat/own")
+	b.see("Chat with own")
+	b.say("Hello")
+	b.see("The provider Our <b>own</b> rejected its key. A maintainer can replace it, in the console")
+	b.answered()
+	b.open(s.url + eval[string](b, "location.pathname"))
+	b.see("did not accept the API key")
+	b.see("The provider Our <b>own</b> rejected its key. A maintainer can replace it, in the console")
+	require.Equal(t, 1, strings.Count(b.text(), "rejected its key"))
 	b.clean(s.url)
 }

@@ -103,9 +103,16 @@ func (a *Answer) queueLast(stream *sse.Stream, end Ending, saved bool) {
 	}
 
 	if saved {
-		queue(stream, &wire.Saved{
+		e := &wire.Saved{
 			Type: "hub.saved", MessageID: a.run.MessageID, Status: end.Status, Usage: a.recorded.Tokens, AIGC: a.run.Label, Budgets: a.budgets,
-		})
+		}
+		if end.Status == StatusFailed {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), writeWithin)
+			defer cancel()
+			e.Error = a.relay.Remedies(ctx, a.run.TenantID, a.run.AgentName)(end.Failure)
+		}
+
+		queue(stream, e)
 	}
 
 	queue(stream, &runtimewire.Done{})

@@ -63,6 +63,10 @@ type Config struct {
 	// Usage counts the tokens of the runs. Defaults to none.
 	Usage *usage.Service
 
+	// ModelOf returns the names of an agent's provider and model. Defaults to none, so that failures
+	// have no remedies.
+	ModelOf func(ctx context.Context, tenantID, agentName string) (string, string, error)
+
 	// OpenTimeout bounds the time in which a runtime accepts a run. Defaults to 30 s.
 	OpenTimeout time.Duration
 

@@ -136,6 +136,9 @@ class Answer {
     this.conclusion = this.notice(text, bad);
   }
 
+  /** remedy shows who can do what about a failure. @param {any} error */
+  remedy(error) { if (error?.remedy) this.notice(error.remedy, true); }
+
   /** isFull counts a block, and reports whether it is one of too many. A notice is in place of the first of them. */
   isFull() {
     if (++this.blocks === maxBlocks) this.notice(t("part.unshown"), true);
@@ -223,6 +226,7 @@ class Answer {
         break;
       case "hub.saved":
         this.saved = e;
+        this.remedy(e.error);
         for (const budget of listOf(e.budgets)) this.notice(budget.kind === "user" ? t("chat.budget_own", { n: Math.floor((100 * budget.spent) / (budget.hard || budget.soft)) }) : t("chat.budget", { name: budget.name }));
         break;
       default:
@@ -308,6 +312,7 @@ class Answer {
     if (this.result.total_cost_usd) facts.push(el("span", {}, money(this.result.total_cost_usd)));
     if (status && status !== "completed") facts.push(el("span", {}, t("state." + status)));
     if (error) this.notice(describe(error), true);
+    this.remedy(error);
     const copy = el("button", { type: "button", class: "button quiet small", click: async () => {
       await navigator.clipboard.writeText(this.text);
       copy.textContent = t("action.copied");
