@@ -70,7 +70,7 @@ func (s *Enforcer) Confine(cmd *exec.Cmd) (*Command, error) {
 		Args:    cmd.Args,
 		Env:     s.environment(cmd.Env),
 	}
-	variable := launch.Variable + "=" + launch.Version
+	variable, attributes := launch.Variable+"="+launch.Version, &syscall.SysProcAttr{}
 	switch {
 	case !s.support.Isolated && s.policy.Nested:
 		variable += " 0" // a launcher that the command cannot signal
@@ -78,7 +78,7 @@ func (s *Enforcer) Confine(cmd *exec.Cmd) (*Command, error) {
 		config.NotifyCall = unix.SYS_SECCOMP
 		config.Fallback = s.fallback
 	default:
-		variable = isolate(&config, s.policy)
+		variable, attributes = isolate(&config, s.policy)
 		config.Root = s.root
 		config.Mounts = append(s.mounts(), s.protection()...)
 		config.Granted = s.granted()
@@ -110,7 +110,7 @@ func (s *Enforcer) Confine(cmd *exec.Cmd) (*Command, error) {
 	files := make([]*os.File, launch.ExtraFD-launch.ConfigFD)
 	copy(files, c.files)
 	cmd.ExtraFiles = slices.Concat(files, cmd.ExtraFiles)
-	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	cmd.SysProcAttr = attributes
 	if c.group != nil && c.group.unified != nil {
 		cmd.SysProcAttr.UseCgroupFD = true
 		cmd.SysProcAttr.CgroupFD = int(c.group.unified.Fd())
@@ -334,11 +334,15 @@ func (s *Enforcer) processes() string {
 	return launch.MountProcess
 }
 
-// isolate makes the launcher with the configuration c the first process of new namespaces. It
-// returns the variable of the environment with which it is started.
-func isolate(c *launch.Config, p Policy) string {
+// isolate makes the launcher with the configuration c one in new namespaces. It returns the variable
+// of the environment and the attributes with which it is started.
+//
+// A child is started without a copy of the page tables of this process, which may be large. The
+// package syscall copies them for a new user namespace, because its parent may map the users. Here,
+// the launcher does so.
+func isolate(c *launch.Config, p Policy) (string, *syscall.SysProcAttr) {
 	c.Namespaces = true
-	flags := syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC
+	flags := syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC
 	if p.User == 0 { // only root can change the user, and needs no user namespace for the mounts
 		one := func(id int) string { return fmt.Sprintf("%d %d 1", id, id) }
 		c.UserMap, c.GroupMap = one(os.Getuid()), one(os.Getgid())
@@ -349,5 +353,14 @@ func isolate(c *launch.Config, p Policy) string {
 		}
 	}
 
-	return launch.Variable + "=" + launch.Version + " " + strconv.Itoa(flags)
+	variable := launch.Variable + "=" + launch.Version
+	if p.Nested || p.User != 0 {
+		c.First = true
+		return variable + " " + strconv.Itoa(flags|syscall.CLONE_NEWPID), &syscall.SysProcAttr{}
+	}
+
+	return variable, &syscall.SysProcAttr{
+		Cloneflags:  uintptr(flags | syscall.CLONE_VFORK | syscall.CLONE_VM),
+		AmbientCaps: launch.Capabilities, // in the namespaces
+	}
 }

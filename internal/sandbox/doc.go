@@ -92,7 +92,8 @@
 //
 // # The launcher
 //
-// A command is started by new processes of the program's own executable, which need nothing from
+// A command is started by a new process of the program's own executable, which needs nothing from
 // its main function: see the package launch. A program that imports this package must therefore not
-// change its behaviour in init functions for the variable AGENTHOST_SANDBOX.
+// change its behaviour in init functions for the variable AGENTHOST_SANDBOX. Only that variable
+// makes a process a launcher. A command does not have it, whatever its environment is.
 package sandbox

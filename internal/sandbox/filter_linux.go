@@ -25,8 +25,9 @@ var deniedCalls = []string{
 	"acct", "syslog", "vhangup", "lookup_dcookie", "nfsservctl", "uselib", "move_pages", "migrate_pages",
 }
 
-// launcherCalls are those of deniedCalls that a launcher needs for its namespaces.
-var launcherCalls = []string{"mount", "umount2", "pivot_root", "mount_setattr"}
+// launcherCalls are those of deniedCalls that a launcher needs for its namespaces: unshare only for
+// one of processes.
+var launcherCalls = []string{"mount", "umount2", "pivot_root", "mount_setattr", "unshare"}
 
 // missingCalls return ENOSYS, so that programs use other ones. The filter cannot see the flags of
 // clone3, which are in memory.
@@ -79,6 +80,8 @@ func newFilter(p Policy, isolated bool, can objects) ([]byte, error) {
 	namespaces := p.Nested && isolated
 	if namespaces {
 		denied.Names = slices.DeleteFunc(denied.Names, func(name string) bool { return slices.Contains(launcherCalls, name) })
+		others := seccomp.Condition{Argument: 0, Operation: seccomp.NotEqual, Value: unix.CLONE_NEWPID}
+		denied.NamesWithCondtions = []seccomp.NameWithConditions{{Name: "unshare", Conditions: []seccomp.Condition{others}}}
 	}
 
 	first := prefix(info, namespaces)

@@ -292,7 +292,7 @@ func tryIsolated(p Policy) error {
 	file := os.NewFile(uintptr(fd), "sandbox")
 	defer func() { _ = file.Close() }()
 	config := launch.Config{User: p.User, Root: root, Mounts: []launch.Mount{{Kind: launch.MountProcess, Target: "/proc"}}}
-	variable := isolate(&config, p)
+	variable, attributes := isolate(&config, p)
 	if _, err := file.WriteAt(config.Append(nil), 0); err != nil {
 		return err
 	}
@@ -301,10 +301,12 @@ func tryIsolated(p Policy) error {
 	cmd := exec.Cmd{
 		Path:       "/proc/self/exe",
 		Args:       []string{"agenthost-sandbox"},
-		Env:        []string{variable},
+		Env:        append([]string{variable}, launch.Environment...),
 		Dir:        "/",
 		Stderr:     &output,
 		ExtraFiles: []*os.File{file},
+
+		SysProcAttr: attributes,
 	}
 	if err := cmd.Run(); err != nil {
 		if reason, found := strings.CutPrefix(strings.TrimSpace(output.String()), launch.Prefix); found {

@@ -38,13 +38,11 @@ const (
 	seccompFilter          = 2
 	landlockPathBeneath    = 1
 	capabilityVersion      = 0x20080522
-	capSetpcap             = 8
-	capNetAdmin            = 12
-	capSysAdmin            = 21
 	interfaceNameSize      = 16
 	interfaceUp            = 0x1
 	ioctlSetInterfaceFlags = 0x8914
 	instructionSize        = 8
+	signalSetMask          = 2
 )
 
 func prctl(option int, arg uintptr) error {
@@ -106,12 +104,15 @@ func closeOnExec(first int) error {
 	return failed(errno)
 }
 
+// capabilityHeader is struct __user_cap_header_struct.
+type capabilityHeader struct {
+	version uint32
+	pid     int32
+}
+
 // clearCapabilities removes the capabilities of the thread.
 func clearCapabilities() error {
-	header := struct {
-		version uint32
-		pid     int32
-	}{version: capabilityVersion}
+	header := capabilityHeader{version: capabilityVersion}
 	var none [6]uint32
 	_, _, errno := syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none)), 0) // the argument of a system call
 	return failed(errno)
@@ -208,13 +209,16 @@ const (
 	handlerIgnore  = 1
 )
 
-func setHandler(signal syscall.Signal, handler uintptr) {
-	action := struct {
-		handler  uintptr
-		flags    uint64
-		restorer uintptr
-		mask     uint64
-	}{handler: handler}
+// handler is the struct sigaction of the kernel.
+type handler struct {
+	action   uintptr
+	flags    uint64
+	restorer uintptr
+	mask     uint64
+}
+
+func setHandler(signal syscall.Signal, does uintptr) {
+	action := handler{action: does}
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0) // the argument of a system call
 }
 

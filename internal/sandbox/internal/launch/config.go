@@ -15,7 +15,8 @@ import (
 // Config is what the launcher of one command does, in the order of its fields. It is computed by
 // the parent, which can use libraries; the launcher only executes it.
 type Config struct {
-	Namespaces bool   // the launcher is process 1 of its own namespaces
+	Namespaces bool   // the launcher has its own namespaces, and the command one of processes
+	First      bool   // the launcher is process 1 of that one; else it starts process 1
 	UserMap    string // of the new user namespace, in the format of user_namespaces(7); "" for none
 	GroupMap   string
 	Loopback   bool // the network namespace is new
@@ -46,6 +47,8 @@ type Config struct {
 	Dir  string // the working directory, in the new root
 	Args []string
 	Env  []string
+
+	first first
 }
 
 // Mount is one step to fill the new root. Target is absolute in the new root.
@@ -96,10 +99,14 @@ const Variable = "AGENTHOST_SANDBOX"
 
 // Environment is in the environment of a launcher too. Without it, the Go runtime reads the limits
 // of its control group, and starts threads, which a limit of processes may deny later.
-var Environment = []string{"GOMAXPROCS=1", "GOGC=off"}
+var Environment = []string{"GOMAXPROCS=1", "GOGC=off", "GODEBUG=containermaxprocs=0,asyncpreemptoff=1"}
+
+// Capabilities are those that a launcher has in its own namespaces: CAP_SETPCAP, CAP_NET_ADMIN and
+// CAP_SYS_ADMIN.
+var Capabilities = []uintptr{8, 12, 21}
 
 // Version is the name of the format of Config.
-const Version = "5"
+const Version = "6"
 
 // Append appends the encoded c to b.
 func (c *Config) Append(b []byte) []byte {
@@ -127,6 +134,7 @@ type codec struct {
 // config writes or reads all fields.
 func (x *codec) config(c *Config) {
 	x.bool(&c.Namespaces)
+	x.bool(&c.First)
 	x.string(&c.UserMap)
 	x.string(&c.GroupMap)
 	x.bool(&c.Loopback)

@@ -84,12 +84,16 @@ func launch(variable string) int {
 
 	ignoreSignals()
 	status, signal := wait(pid)
-	if c.Namespaces { // the kernel kills the processes of the namespace with its process 1
+	switch {
+	case c.First: // the kernel kills the processes of the namespace with its process 1
 		report(signal)
 		return status
+	case c.Namespaces:
+		c.first.end()
+	default:
+		killOrphans(children)
 	}
 
-	killOrphans(children)
 	raise(signal)
 	return status
 }
@@ -102,9 +106,8 @@ func reserveHeap() {
 	runtime.KeepAlive(make([]byte, 4<<20+1))
 }
 
-// enter starts a launcher in new namespaces. The flags are those of clone(2), as a number. It is
-// not the caller that does so: to start a process in a new user namespace, the package syscall
-// copies the page tables of its process, which are small here.
+// enter starts a launcher for a nested command in new namespaces. The flags are those of clone(2), as
+// a number. This launcher remains outside of them.
 //
 // Without namespaces, the flags are 0: this launcher, which the command cannot signal, kills what
 // the other one leaves if the command kills that.
@@ -116,7 +119,7 @@ func enter(flags string) int {
 
 	sys := syscall.SysProcAttr{Cloneflags: uintptr(namespaces), Pdeathsig: syscall.SIGKILL}
 	if namespaces&syscall.CLONE_NEWUSER != 0 {
-		sys.AmbientCaps = []uintptr{capSetpcap, capNetAdmin, capSysAdmin} // in the namespaces
+		sys.AmbientCaps = Capabilities
 	}
 
 	children := -1

@@ -33,7 +33,12 @@ func (c *Config) mountRoot() error {
 	}
 
 	for i, m := range c.Mounts {
-		if err := m.mount(m.Target[1:], sources[i]); err != nil {
+		mount := func() error { return m.mount(m.Target[1:], sources[i]) }
+		if m.Kind == MountProcess && !c.First {
+			mount = func() error { return c.first.start(m.Target[1:]) }
+		}
+
+		if err := mount(); err != nil {
 			return wrap("mount "+m.Target, err)
 		}
 	}
@@ -108,8 +113,7 @@ func (m Mount) mount(target string, source int) error {
 	case MountNested:
 		return syscall.Mount("proc", target, "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
 	case MountProcess:
-		// A process of root may change the settings of the kernel below /proc/sys without a capability.
-		return syscall.Mount("proc", target, "proc", syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
+		return syscall.Mount("proc", target, "proc", processFlags, "")
 	}
 
 	if m.isAgain() {
@@ -138,6 +142,10 @@ func (m Mount) mount(target string, source int) error {
 
 	return errors.New("unknown kind " + m.Kind)
 }
+
+// processFlags are those of the mount of the processes. A process of root may change the settings of
+// the kernel below /proc/sys without a capability.
+const processFlags = syscall.MS_RDONLY | syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC
 
 // isAgain reports whether m changes what is mounted already.
 func (m Mount) isAgain() bool {
