@@ -28,8 +28,15 @@ func BenchmarkSSEEncode(b *testing.B) {
 		encoder func(io.Writer) func() error
 	}{
 		{"agenthost", func(w io.Writer) func() error {
-			e := sse.NewEncoder(w)
-			return func() error { return e.Encode(sse.Event{Type: eventType, Data: eventData}) }
+			var buf []byte
+			return func() error {
+				var err error
+				if buf, err = (sse.Event{Type: eventType, Data: eventData}).Append(buf[:0]); err != nil {
+					return err
+				}
+				_, err = w.Write(buf)
+				return err
+			}
 		}},
 		{"go-sse", func(w io.Writer) func() error {
 			return func() error {
