@@ -3,9 +3,10 @@ import { html, useState } from "../lib/preact.js";
 import { call, canWrite, currentUser, get } from "../app/api.js";
 import { to } from "../app/router.js";
 import { t } from "../app/text.js";
-import { Badge, Button, Copy, Empty, Facts, Loaded, Page, Table, Tabs, Time, useLoad } from "../parts/basic.js";
+import { Badge, Button, Copy, Empty, Facts, Loaded, Page, Tabs, Time, useLoad } from "../parts/basic.js";
 import { confirm, toast } from "../parts/dialog.js";
 import { Form, NumberField, TextField, useForm } from "../parts/form.js";
+import { Table } from "../parts/table.js";
 
 /** Secret shows a value that is displayed once. */
 export const Secret = ({ text, help }) => html`<div class="note info" role="status"><p>${help}</p><output class="lines wrap">${text}</output><div class="buttons"><${Copy} text=${text} /></div></div>`;
@@ -21,21 +22,21 @@ export function programOf(header) {
 }
 
 const columns = (revoke, text) => [
-  { text: t("account.session"), cell: (s) => html`<span title=${s.userAgent}>${programOf(s.userAgent)} ${s.current && html`<${Badge} kind="info">${t("account.this")}</${Badge}>`}</span>` },
-  { text: t("account.address"), cell: (s) => html`<code>${s.remoteIp}</code>` },
-  { text: t("account.used"), cell: (s) => html`<${Time} at=${s.lastUsedAt} />` },
+  { text: t("account.session"), by: (s) => programOf(s.userAgent), cell: (s) => html`<span title=${s.userAgent}>${programOf(s.userAgent)} ${s.current && html`<${Badge} kind="info">${t("account.this")}</${Badge}>`}</span>` },
+  { text: t("account.address"), by: (s) => s.remoteIp, cell: (s) => html`<code>${s.remoteIp}</code>` },
+  { text: t("account.used"), by: (s) => s.lastUsedAt, cell: (s) => html`<${Time} at=${s.lastUsedAt} />` },
   { text: "", class: "end", cell: (s) => !s.current && revoke && html`<${Button} kind="small" action=${() => revoke(s)}>${text}</${Button}>` },
 ];
 
 export function SessionTable({ items, revoke }) {
-  return html`<${Table} label=${t("account.sessions")} columns=${columns(revoke, t("account.end"))} rows=${items} />`;
+  return html`<${Table} label=${t("account.sessions")} columns=${columns(revoke, t("account.end"))} rows=${items} param="sessions" />`;
 }
 
 export function TokenTable({ items, revoke }) {
-  return html`<${Table} label=${t("account.tokens")} rows=${items} columns=${[
-    { text: t("account.token"), cell: (k) => html`<span>${k.name} <code class="soft">${k.prefix}…</code></span>` },
-    { text: t("account.expires"), cell: (k) => html`<${Time} at=${k.expiresAt} />` },
-    { text: t("account.used"), cell: (k) => html`<${Time} at=${k.lastUsedAt} />` },
+  return html`<${Table} label=${t("account.tokens")} rows=${items} param="tokens" columns=${[
+    { text: t("account.token"), by: (k) => k.name, cell: (k) => html`<span>${k.name} <code class="soft">${k.prefix}…</code></span>` },
+    { text: t("account.expires"), by: (k) => k.expiresAt, cell: (k) => html`<${Time} at=${k.expiresAt} />` },
+    { text: t("account.used"), by: (k) => k.lastUsedAt, cell: (k) => html`<${Time} at=${k.lastUsedAt} />` },
     { text: "", class: "end", cell: (k) => html`<${Button} kind="small danger" action=${() => revoke(k)}>${t("account.revoke")}</${Button}>` },
   ]} />`;
 }

@@ -3,12 +3,13 @@ import { html, useState } from "../lib/preact.js";
 import { admin, all, call, canWrite, get, isAdmin, path, query, request, save } from "../app/api.js";
 import { go, setQuery, to } from "../app/router.js";
 import { compact, descriptionOf, t, titleOf } from "../app/text.js";
-import { Badge, Button, Copy, Empty, Facts, Loaded, LoadedPage, Page, State, Table, Tabs, Time, useInterval, useLoad } from "../parts/basic.js";
+import { Badge, Button, Copy, Empty, Facts, Loaded, LoadedPage, Page, State, Tabs, Time, useInterval, useLoad } from "../parts/basic.js";
 import { confirm, Dialog, open, toast } from "../parts/dialog.js";
 import { Diff, Log } from "../parts/diff.js";
 import { CheckField, Form, NamesField, useForm } from "../parts/form.js";
 import { Bars, daily } from "../parts/chart.js";
 import { each } from "../parts/part.js";
+import { Table } from "../parts/table.js";
 import { AgentFields, bodyOf, names, useChoices, valuesOf } from "./agentform.js";
 
 const day = (offset) => new Date(Date.now() + offset * 86_400_000).toISOString().slice(0, 10);
@@ -144,8 +145,8 @@ function Deployments({ agent, deployment, reload }) {
     await reload();
   };
   return html`<${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("agent.revisions")} rows=${list.items} keyOf=${(r) => r.revision} columns=${[
-    { text: t("agent.revision"), cell: (r) => html`<strong>${r.revision}</strong> ${r.revision === deployment.servingRevision && html`<${Badge} kind="ok">${t("agent.serving")}</${Badge}>`} ${!r.ready && html`<${Badge} kind="warn">${t("agent.never_ready")}</${Badge}>`}` },
-    { text: t("agent.deployed_at"), cell: (r) => html`<span><${Time} at=${r.deployedAt} /> ${t("agent.by", { name: r.deployedBy })}</span>` },
+    { text: t("agent.revision"), by: (r) => r.revision, cell: (r) => html`<strong>${r.revision}</strong> ${r.revision === deployment.servingRevision && html`<${Badge} kind="ok">${t("agent.serving")}</${Badge}>`} ${!r.ready && html`<${Badge} kind="warn">${t("agent.never_ready")}</${Badge}>`}` },
+    { text: t("agent.deployed_at"), by: (r) => r.deployedAt, cell: (r) => html`<span><${Time} at=${r.deployedAt} /> ${t("agent.by", { name: r.deployedBy })}</span>` },
     { text: t("agent.changes"), cell: (r) => r.changes.join(", ") || html`<span class="soft">${r.revision === 1 ? t("agent.first_revision") : "-"}</span>` },
     { text: "", class: "end", cell: (r) => canWrite() && r.ready && r.revision !== deployment.servingRevision && html`<${Button} kind="small" action=${() => rollback(r)}>${t("agent.rollback")}</${Button}>` },
   ]} />` : html`<${Empty} text=${t("agent.no_revisions")} />`)}</${Loaded}>`;

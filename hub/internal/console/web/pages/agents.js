@@ -3,9 +3,10 @@ import { html, useEffect, useRef, useState } from "../lib/preact.js";
 import { admin, call, canWrite, get, query } from "../app/api.js";
 import { go, to } from "../app/router.js";
 import { t, titleOf } from "../app/text.js";
-import { Badge, Button, Empty, Loaded, Page, Paging, reasonsOf, Search, State, Table, useInterval, useLoad } from "../parts/basic.js";
+import { Badge, Button, Empty, Loaded, Page, Paging, reasonsOf, Search, State, useInterval, useLoad } from "../parts/basic.js";
 import { toast } from "../parts/dialog.js";
 import { Form, TextField, useForm } from "../parts/form.js";
+import { Table } from "../parts/table.js";
 import { AgentFields, bodyOf, empty, names, useChoices } from "./agentform.js";
 
 const pageSize = 20;
@@ -28,6 +29,12 @@ function NewAgent() {
       <${AgentFields} form=${form} choices=${found} brief />
     </${Form}>`}</${Loaded}></${Page}>`;
 }
+
+/** actions delete deployments, and agents that have none. */
+const actions = (states) => [
+  { text: t("agents.undeploy"), title: (n) => t("agents.undeploy_some", { n }), effect: t("agents.undeploy_effect"), can: (a) => !["not_deployed", "deleting", undefined].includes(states[a.name]), run: (a) => call("DELETE", admin("agents", a.name, "deploy")) },
+  { text: t("action.delete"), title: (n) => t("agents.delete_some", { n }), effect: t("agents.delete_effect"), can: (a) => states[a.name] === "not_deployed", run: (a) => call("DELETE", admin("agents", a.name)) },
+];
 
 export function Agents({ place }) {
   const q = place.query.get("q") || "";
@@ -60,10 +67,10 @@ export function Agents({ place }) {
       <${Button} action=${() => file.current.click()}>${t("agents.import")}</${Button}>
       <a class="button primary" href=${to("agents") + "?create=1"}>${t("agents.create")}</a>`}>
     <div class="filters"><${Search} value=${q} /></div>
-    <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("page.agents")} rows=${list.items} href=${(a) => to("agents", a.name)} columns=${[
-      { text: t("field.name"), cell: (a) => html`<strong>${titleOf(a)}</strong> <code class="soft">${a.name}</code>` },
-      { text: t("field.model"), cell: (a) => html`<code>${a.model}</code>` },
-      { text: t("list.state"), cell: (a) => html`<${DeployState} agent=${a.name} state=${states[a.name]} /> ${!a.enabled && html`<${Badge}>${t("state.disabled")}</${Badge}>`} ${a.isDefault && html`<${Badge} kind="info">${t("agents.default")}</${Badge}>`}` },
+    <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("page.agents")} rows=${list.items} total=${list.total} href=${(a) => to("agents", a.name)} select=${canWrite() && { name: titleOf, actions: actions(states), reload: state.reload }} columns=${[
+      { text: t("field.name"), by: titleOf, cell: (a) => html`<strong>${titleOf(a)}</strong> <code class="soft">${a.name}</code>` },
+      { text: t("field.model"), by: (a) => a.model, cell: (a) => html`<code>${a.model}</code>` },
+      { text: t("list.state"), by: (a) => t("state." + (states[a.name] || "loading")), cell: (a) => html`<${DeployState} agent=${a.name} state=${states[a.name]} /> ${!a.enabled && html`<${Badge}>${t("state.disabled")}</${Badge}>`} ${a.isDefault && html`<${Badge} kind="info">${t("agents.default")}</${Badge}>`}` },
       { text: "", class: "end", cell: (a) => html`<a href=${to("chat", a.name)}>${t("page.chat")}</a>` },
     ]} /><${Paging} page=${page} size=${pageSize} total=${list.total} />` : html`<${Empty} text=${q ? t("list.nothing") : t("agents.none")}>${!q && canWrite() && html`<a class="button primary" href=${to("agents") + "?create=1"}>${t("agents.create")}</a>`}</${Empty}>`)}</${Loaded}>
   </${Page}>`;

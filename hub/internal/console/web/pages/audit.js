@@ -5,7 +5,7 @@ import { setQuery, to } from "../app/router.js";
 import { dateTime, has, instantOf, jsonOf, localOf, t } from "../app/text.js";
 import { Badge, Button, Copy, Empty, Facts, Loaded, Page, Search, State, useLoad } from "../parts/basic.js";
 import { Dialog, open } from "../parts/dialog.js";
-import { each } from "../parts/part.js";
+import { Table } from "../parts/table.js";
 
 const pageSize = 50;
 const categories = ["auth", "user", "invite", "provider", "agent", "token", "aigc"];
@@ -71,14 +71,14 @@ export function Audit({ place }) {
       <label>${t("audit.from")}<input type="datetime-local" value=${localOf(filter.from)} onChange=${(e) => set({ from: instantOf(e.target.value) })} /></label>
       <label>${t("audit.to")}<input type="datetime-local" value=${localOf(filter.to)} onChange=${(e) => set({ to: instantOf(e.target.value) })} /></label>
     </div>
-    ${(chips.length > 0 || snapshot) && html`<div class="chips">${chips.map((n) => html`<${Badge}>${t("audit." + n)}: ${n === "from" || n === "to" ? dateTime(filter[n]) : filter[n]} <button type="button" class="button quiet small" aria-label=${t("form.remove", { name: t("audit." + n) })} onClick=${() => set({ [n]: "" })}>×</button></${Badge}>`)}
+    ${(chips.length > 0 || snapshot) && html`<div class="chips">${chips.map((n) => html`<${Badge}>${t("audit." + n)}: ${n === "from" || n === "to" ? dateTime(filter[n]) : n === "category" && categories.includes(filter[n]) ? t("audit.category." + filter[n]) : filter[n]} <button type="button" class="button quiet small" aria-label=${t("form.remove", { name: t("audit." + n) })} onClick=${() => set({ [n]: "" })}>×</button></${Badge}>`)}
       ${snapshot && html`<${Badge} kind="info">${t("audit.snapshot", { id: snapshot })} <button type="button" class="button quiet small" aria-label=${t("audit.newest")} onClick=${() => set({})}>×</button></${Badge}>`}</div>`}
-    <${Loaded} state=${state}>${(list) => (list.items.length ? html`<table class="table" aria-label=${t("page.audit")}>
-      <thead><tr><th scope="col">${t("audit.time")}</th><th scope="col">${t("audit.action")}</th><th scope="col">${t("audit.user")}</th><th scope="col">${t("audit.target")}</th><th scope="col">${t("list.state")}</th></tr></thead>
-      <tbody>${each(list.items, "tr", (e) => html`<tr>
-        <td><button type="button" class="button link" onClick=${() => open((close) => html`<${Entry} e=${e} close=${close} />`)}><time datetime=${e.createdAt}>${dateTime(e.createdAt)}</time></button></td>
-        <td data-label=${t("audit.action")}><code>${e.action}</code></td><td data-label=${t("audit.user")}>${e.userName}</td>
-        <td data-label=${t("audit.target")}>${targetOf(e) ? html`<a href=${targetOf(e)}>${e.targetName || e.targetId}</a>` : e.targetName || e.targetId}</td><td data-label=${t("list.state")}><${State} of=${e.status} /></td></tr>`)}</tbody></table>
+    <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("page.audit")} rows=${list.items} total=${list.total} columns=${[
+        { text: t("audit.time"), by: (e) => e.createdAt, cell: (e) => html`<button type="button" class="button link" onClick=${() => open((close) => html`<${Entry} e=${e} close=${close} />`)}><time datetime=${e.createdAt}>${dateTime(e.createdAt)}</time></button>` },
+        { text: t("audit.action"), by: (e) => e.action, cell: (e) => html`<code>${e.action}</code>` }, { text: t("audit.user"), by: (e) => e.userName, cell: (e) => e.userName },
+        { text: t("audit.target"), by: (e) => e.targetName || e.targetId, cell: (e) => (targetOf(e) ? html`<a href=${targetOf(e)}>${e.targetName || e.targetId}</a>` : e.targetName || e.targetId) },
+        { text: t("list.state"), by: (e) => t("state." + e.status), cell: (e) => html`<${State} of=${e.status} />` },
+      ]} />
       <nav class="paging" aria-label=${t("list.pages")}>${last > 1 && html`<${Button} kind="small" disabled=${page <= 1} action=${() => turn(page - 1)}>${t("list.previous")}</${Button}><span role="status">${t("list.page", { page, last })}</span>
         <${Button} kind="small" disabled=${page >= last} action=${() => turn(page + 1)}>${t("list.next")}</${Button}>`}<span class="soft" role="status">${t("list.count", { n: list.total })}</span></nav>` : html`<${Empty} text=${t("list.nothing")} />`)}</${Loaded}>
   </${Page}>`;

@@ -3,15 +3,21 @@ import { html, textOf, useEffect, useRef, useState } from "../lib/preact.js";
 import { admin, all, call, get, isAdmin, query } from "../app/api.js";
 import { go, setQuery, to } from "../app/router.js";
 import { compact, dateTime, duration, instantOf, jsonOf, localOf, t } from "../app/text.js";
-import { Badge, Button, describe, Empty, Facts, Loaded, LoadedPage, Page, Paging, Search, Table, Tabs, Time, useLoad } from "../parts/basic.js";
+import { Badge, Button, describe, Empty, Facts, Loaded, LoadedPage, Page, Paging, Search, Tabs, Time, useLoad } from "../parts/basic.js";
 import { confirm, toast } from "../parts/dialog.js";
 import { chunkOf } from "../parts/conversation.js";
 import { each } from "../parts/part.js";
+import { Table } from "../parts/table.js";
 
 const pageSize = 25;
 const names = ["agent", "user", "source", "from", "to"];
 const sessions = (...rest) => admin("chat", "sessions", ...rest);
 const titleOf = (s) => s.title || t("chat.untitled");
+
+const removal = () => ({
+  text: t("action.delete"), title: (n) => t("chats.delete_some", { n }), effect: t("chats.delete_effect"),
+  can: () => true, run: (s) => call("DELETE", sessions(s.id) + query({ user: s.userId })),
+});
 
 export function Chats({ place }) {
   const filter = Object.fromEntries(names.map((n) => [n, place.query.get(n) || ""]));
@@ -33,12 +39,12 @@ export function Chats({ place }) {
       <label>${t("audit.from")}<input type="datetime-local" value=${localOf(filter.from)} onChange=${(e) => set({ from: instantOf(e.target.value) })} /></label>
       <label>${t("audit.to")}<input type="datetime-local" value=${localOf(filter.to)} onChange=${(e) => set({ to: instantOf(e.target.value) })} /></label>
     </div>
-    <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("page.chats")} rows=${list.items} keyOf=${(s) => [s.userId, s.id]} href=${(s) => to("chats", s.id) + query({ user: s.userId })} columns=${[
-      { text: t("field.title"), cell: (s) => html`<strong>${titleOf(s)}</strong>` },
-      { text: t("audit.user"), cell: (s) => s.userName },
-      { text: t("chat.agent"), cell: (s) => html`${s.agentName} ${s.source === "push" && html`<${Badge}>${t("chats.source.push")}</${Badge}>`}` },
-      { text: t("chats.messages"), class: "num", cell: (s) => s.messageCount },
-      { text: t("chats.last"), cell: (s) => html`<${Time} at=${s.lastMessageAt || s.createdAt} />` },
+    <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("page.chats")} rows=${list.items} total=${list.total} keyOf=${(s) => [s.userId, s.id]} select=${{ name: titleOf, actions: [removal()], reload: state.reload }} href=${(s) => to("chats", s.id) + query({ user: s.userId })} columns=${[
+      { text: t("field.title"), by: titleOf, cell: (s) => html`<strong>${titleOf(s)}</strong>` },
+      { text: t("audit.user"), by: (s) => s.userName, cell: (s) => s.userName },
+      { text: t("chat.agent"), by: (s) => s.agentName, cell: (s) => html`${s.agentName} ${s.source === "push" && html`<${Badge}>${t("chats.source.push")}</${Badge}>`}` },
+      { text: t("chats.messages"), class: "num", by: (s) => s.messageCount, cell: (s) => s.messageCount },
+      { text: t("chats.last"), by: (s) => s.lastMessageAt || s.createdAt, cell: (s) => html`<${Time} at=${s.lastMessageAt || s.createdAt} />` },
     ]} /><${Paging} page=${page} size=${pageSize} total=${list.total} />` : html`<${Empty} text=${filtered ? t("list.nothing") : t("chats.none")} />`)}</${Loaded}>
   </${Page}>`;
 }

@@ -3,10 +3,11 @@ import { html, useRef, useState } from "../lib/preact.js";
 import { admin, call, canWrite, get, query, request, save, upload } from "../app/api.js";
 import { go, setQuery, to } from "../app/router.js";
 import { bytes, descriptionOf, t, titleOf } from "../app/text.js";
-import { Button, Copy, describe, Empty, Facts, Loaded, LoadedPage, Page, Paging, reasonsOf, Search, State, Table, Time, useLoad } from "../parts/basic.js";
+import { Button, Copy, describe, Empty, Facts, Loaded, LoadedPage, Page, Paging, reasonsOf, Search, State, Time, useLoad } from "../parts/basic.js";
 import { confirm, Dialog, open, toast } from "../parts/dialog.js";
 import { Diff } from "../parts/diff.js";
 import { AreaField, CheckField, Form, NamesField, NumberField, SelectField, TextField, useForm } from "../parts/form.js";
+import { Table } from "../parts/table.js";
 import { filesOf } from "../parts/zip.js";
 import { kinds, useOptions } from "./kinds.js";
 
@@ -227,12 +228,19 @@ function Item({ name, kind, id }) {
   return html`<${LoadedPage} state=${state} title=${id} crumbs=${[{ href: to(name), text: t("page." + name) }]}>${(item) => html`<${Detail} key=${name + id} name=${name} kind=${kind} item=${item} reload=${state.reload} />`}</${LoadedPage}>`;
 }
 
-/** stateOf returns the state of a provider or a component. */
-function stateOf(item) {
-  if (item.enabled === false) return html`<${State} of="disabled" />`;
+/** stateName returns the name of the state of a provider or a component. */
+function stateName(item) {
+  if (item.enabled === false) return "disabled";
   const key = { not_required: "ready", missing: "no_key" };
-  return html`<${State} of=${item.keyState ? key[item.keyState] || item.keyState : item.status || "enabled"} />`;
+  return item.keyState ? key[item.keyState] || item.keyState : item.status || "enabled";
 }
+
+const stateOf = (item) => html`<${State} of=${stateName(item)} />`;
+
+const removal = (name, kind) => ({
+  text: t("action.delete"), title: (n) => t("component.delete_some", { n }), effect: t("component.delete_effect"),
+  can: (item) => !kind.readOnly?.(item), run: (item) => call("DELETE", admin(name, kind.idOf(item))),
+});
 
 function List({ name, kind, place }) {
   const q = place.query.get("q") || "";
@@ -244,10 +252,10 @@ function List({ name, kind, place }) {
     <p>${t(name + ".text")}</p>
     <div class="filters"><${Search} value=${q} />${kind.types && html`<label>${t("field.type")}<select value=${type} onChange=${(e) => setQuery({ type: e.target.value, page: "" })}><option value="">${t("list.all")}</option>
       ${kind.types.map((v) => html`<option value=${v} selected=${v === type}>${t("skill." + v)}</option>`)}</select></label>`}</div>
-    <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("page." + name)} rows=${list.items} keyOf=${kind.idOf} href=${(i) => to(name, kind.idOf(i))} columns=${[
-      { text: t("field.name"), cell: (i) => html`<strong>${titleOf(i)}</strong> ${i.name !== titleOf(i) && html`<code class="soft">${i.name}</code>`}` },
+    <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("page." + name)} rows=${list.items} total=${list.total} keyOf=${kind.idOf} href=${(i) => to(name, kind.idOf(i))} select=${canWrite() && { name: titleOf, actions: [removal(name, kind)], reload: state.reload }} columns=${[
+      { text: t("field.name"), by: titleOf, cell: (i) => html`<strong>${titleOf(i)}</strong> ${i.name !== titleOf(i) && html`<code class="soft">${i.name}</code>`}` },
       ...kind.columns,
-      { text: t("list.state"), cell: stateOf },
+      { text: t("list.state"), by: (i) => t("state." + stateName(i)), cell: stateOf },
     ]} /><${Paging} page=${page} size=${pageSize} total=${list.total} />` : html`<${Empty} text=${q ? t("list.nothing") : t(name + ".none")}>${!q && canWrite() && create}</${Empty}>`)}</${Loaded}>
   </${Page}>`;
 }

@@ -19,7 +19,7 @@ export const useOptions = (kind) => useLoad(async () => (kind.options ? kind.opt
 export const kinds = {
   providers: {
     idOf: (p) => p.id, readOnly: (p) => p.shared,
-    columns: [{ text: t("field.protocol"), cell: (p) => t("protocol." + p.protocol) }, { text: t("field.baseUrl"), cell: (p) => p.baseUrl && html`<code class="long">${p.baseUrl}</code>` }, { text: t("provider.models"), class: "num", cell: (p) => p.models.length }],
+    columns: [{ text: t("field.protocol"), by: (p) => t("protocol." + p.protocol), cell: (p) => t("protocol." + p.protocol) }, { text: t("field.baseUrl"), by: (p) => p.baseUrl, cell: (p) => p.baseUrl && html`<code class="long">${p.baseUrl}</code>` }, { text: t("provider.models"), class: "num", by: (p) => p.models.length, cell: (p) => p.models.length }],
     facts: (p) => [[t("field.protocol"), t("protocol." + p.protocol)], p.shared && p.models.length > 0 && [t("provider.models"), p.models.map((m) => html`<code>${m.id}</code> `)], p.shared && [t("provider.shared"), t("provider.shared_text")]],
     fields: [
       { name: "name", maxlength: "128", required: true },
@@ -36,19 +36,19 @@ export const kinds = {
   },
   tools: {
     idOf: byName, accept: ".ts,.mts,.js,.mjs", readOnly: (x) => x.source === "builtin",
-    columns: [{ text: t("field.source"), cell: (x) => t("state." + x.source) }, { text: t("field.description"), cell: (x) => descriptionOf(x).slice(0, 140) }],
+    columns: [{ text: t("field.source"), by: (x) => t("state." + x.source), cell: (x) => t("state." + x.source) }, { text: t("field.description"), cell: (x) => descriptionOf(x).slice(0, 140) }],
     facts: (x) => [[t("field.name"), html`<code>${x.name}</code>`], [t("field.source"), t("state." + x.source)], x.fileName && [t("field.fileName"), html`<code>${x.fileName}</code>`]],
     fields: [title, description, { name: "descriptionEn", type: "area", rows: "3", maxlength: "2000" }],
   },
   skills: {
     idOf: byName, accept: ".zip,.gz,.tgz,.md", types: ["expert", "community"],
-    columns: [{ text: t("field.type"), cell: (s) => t("skill." + s.type) }, { text: t("field.description"), cell: (s) => descriptionOf(s).slice(0, 140) }],
+    columns: [{ text: t("field.type"), by: (s) => t("skill." + s.type), cell: (s) => t("skill." + s.type) }, { text: t("field.description"), cell: (s) => descriptionOf(s).slice(0, 140) }],
     facts: (s) => [[t("field.name"), html`<code>${s.name}</code>`], [t("field.type"), t("skill." + s.type)]],
     fields: [{ name: "type", type: "select", choices: () => [option("expert", t("skill.expert")), option("community", t("skill.community"))] }, title, description, { name: "descriptionEn", type: "area", rows: "3", maxlength: "2000" }],
   },
   mcps: {
     idOf: byName,
-    columns: [{ text: t("field.transport"), cell: (m) => m.transport }, { text: t("mcp.target"), cell: (m) => html`<code class="long">${m.command || m.url}</code>` }],
+    columns: [{ text: t("field.transport"), by: (m) => m.transport, cell: (m) => m.transport }, { text: t("mcp.target"), by: (m) => m.command || m.url, cell: (m) => html`<code class="long">${m.command || m.url}</code>` }],
     facts: (m) => [[t("field.transport"), m.transport]],
     fields: [
       name, title, description,
@@ -68,13 +68,13 @@ export const kinds = {
   },
   knowledge: {
     idOf: byName,
-    columns: [{ text: t("field.datasetId"), cell: (k) => html`<code>${k.datasetId}</code>` }, { text: t("field.description"), cell: (k) => descriptionOf(k).slice(0, 140) }],
+    columns: [{ text: t("field.datasetId"), by: (k) => k.datasetId, cell: (k) => html`<code>${k.datasetId}</code>` }, { text: t("field.description"), cell: (k) => descriptionOf(k).slice(0, 140) }],
     facts: (k) => [[t("field.name"), html`<code>${k.name}</code>`]],
     fields: [name, title, { name: "datasetId", maxlength: "128", spellcheck: "false", required: true, help: "knowledge.dataset_help" }, { ...description, help: "knowledge.description_help" }, enabled],
   },
   scenes: {
     idOf: byName, options: async () => ({ agents: await all(admin("agents")) }),
-    columns: [{ text: t("chat.agent"), cell: (s) => html`<a href=${to("agents", s.agentName)}>${s.agentName}</a>` }, { text: t("field.order"), class: "num", cell: (s) => s.order }],
+    columns: [{ text: t("chat.agent"), by: (s) => s.agentName, cell: (s) => html`<a href=${to("agents", s.agentName)}>${s.agentName}</a>` }, { text: t("field.order"), class: "num", by: (s) => s.order, cell: (s) => s.order }],
     facts: (s) => [[t("chat.agent"), html`<a href=${to("agents", s.agentName)}>${s.agentName}</a>`]],
     fields: [
       name, title, { name: "titleEn", maxlength: "128" }, description, { name: "descriptionEn", type: "area", rows: "3", maxlength: "2000" },

@@ -2,9 +2,10 @@
 import { html, useState } from "../lib/preact.js";
 import { admin, call, get } from "../app/api.js";
 import { t } from "../app/text.js";
-import { Badge, Button, Facts, Loaded, Page, Table, Time, useLoad } from "../parts/basic.js";
+import { Badge, Button, Facts, Loaded, Page, Time, useLoad } from "../parts/basic.js";
 import { confirm, toast } from "../parts/dialog.js";
 import { AreaField, CheckField, Field, Form, SelectField, TextField, useForm } from "../parts/form.js";
+import { Table } from "../parts/table.js";
 
 const valuesOf = (c) => ({
   enabled: Boolean(c.enabled), companyName: c.companyName || "", uscc: c.uscc || "", contentProducer: c.contentProducer || "", label: c.label || "1", produceIdPrefix: c.produceIdPrefix || "", propagator: c.propagator || "",

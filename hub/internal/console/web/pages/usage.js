@@ -3,12 +3,14 @@ import { html, useState } from "../lib/preact.js";
 import { admin, all, call, get, isAdmin, query, save } from "../app/api.js";
 import { setQuery, to } from "../app/router.js";
 import { compact, date, money, number, t, titleOf } from "../app/text.js";
-import { Badge, Button, Empty, Loaded, Page, Paging, Table, Tabs, Time, useLoad } from "../parts/basic.js";
+import { Badge, Button, Empty, Loaded, Page, Paging, Tabs, Time, useLoad } from "../parts/basic.js";
 import { Bars, daily } from "../parts/chart.js";
 import { confirm, Dialog, open, toast } from "../parts/dialog.js";
 import { Form, NumberField, SelectField, TextField, useForm } from "../parts/form.js";
+import { Table } from "../parts/table.js";
 
-const tokens = (r) => r.inputTokens + r.cacheReadTokens + r.cacheWriteTokens + r.outputTokens;
+const input = (r) => r.inputTokens + r.cacheReadTokens + r.cacheWriteTokens;
+const tokens = (r) => input(r) + r.outputTokens;
 const day = (offset) => new Date(Date.now() + offset * 86_400_000).toISOString().slice(0, 10);
 
 function Report({ place }) {
@@ -32,12 +34,12 @@ function Report({ place }) {
       <label>${t("usage.chart")}<select value=${what} onChange=${(e) => setWhat(e.target.value)}>${["tokens", "cost", "runs"].map((v) => html`<option value=${v} selected=${v === what}>${t("usage." + v)}</option>`)}</select></label></div>
     <${Loaded} state=${days}>${(list) => html`<div class="figures"><div><strong>${compact(tokens(list.totals))}</strong>${t("usage.tokens")}</div><div><strong>${money(list.totals.cost)}</strong>${t("usage.cost")}</div><div><strong>${compact(list.totals.runs)}</strong>${t("usage.runs")}</div></div>
       <${Bars} label=${t("usage." + what)} format=${what === "cost" ? money : compact} items=${daily(list.items, from, until, (r) => (what === "tokens" ? tokens(r) : r[what]))} />`}</${Loaded}>
-    <${Loaded} state=${rows}>${(list) => (list.items.length ? html`<${Table} label=${t("page.usage")} rows=${list.items} keyOf=${(r) => JSON.stringify([r.day, r.agentName, r.userId, r.model])} columns=${[
-      { text: t("usage.by." + by), cell: nameOf[by] },
-      { text: t("usage.runs"), class: "num", cell: (r) => number(r.runs) },
-      { text: t("usage.input"), class: "num", cell: (r) => number(r.inputTokens + r.cacheReadTokens + r.cacheWriteTokens) },
-      { text: t("usage.output"), class: "num", cell: (r) => number(r.outputTokens) },
-      { text: t("usage.cost"), class: "num", cell: (r) => (r.estimates ? "≈ " : "") + money(r.cost) },
+    <${Loaded} state=${rows}>${(list) => (list.items.length ? html`<${Table} label=${t("page.usage")} rows=${list.items} total=${list.total} keyOf=${(r) => JSON.stringify([r.day, r.agentName, r.userId, r.model])} columns=${[
+      { text: t("usage.by." + by), by: (r) => ({ agent: r.agentName, user: r.userName || r.userId, model: r.model, day: r.day })[by], cell: nameOf[by] },
+      { text: t("usage.runs"), class: "num", by: (r) => r.runs, cell: (r) => number(r.runs) },
+      { text: t("usage.input"), class: "num", by: input, cell: (r) => number(input(r)) },
+      { text: t("usage.output"), class: "num", by: (r) => r.outputTokens, cell: (r) => number(r.outputTokens) },
+      { text: t("usage.cost"), class: "num", by: (r) => r.cost, cell: (r) => (r.estimates ? "≈ " : "") + money(r.cost) },
     ]} /><${Paging} page=${page} size=${50} total=${list.total} />` : html`<${Empty} text=${t("usage.none")} />`)}</${Loaded}></${Frame}>`;
 }
 
@@ -71,14 +73,15 @@ function Budgets({ place }) {
     await call("DELETE", admin("budgets", b.kind, b.name));
     await state.reload();
   };
+  const nameOf = (b) => (b.kind === "user" && (users.data || {})[b.name]) || b.name;
   const amount = (b, v) => (v === undefined || v === null ? "-" : b.unit === "cost" ? money(v) : compact(v));
   const create = html`<${Button} kind="primary" action=${() => edit(null)}>${t("budget.create")}</${Button}>`;
   return html`<${Frame} part="budgets" action=${create}><p class="soft">${t("budget.text")}</p>
-    <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("usage.tab.budgets")} rows=${list.items} keyOf=${(b) => [b.kind, b.name]} columns=${[
-      { text: t("field.name"), cell: (b) => html`<strong>${b.kind === "agent" ? html`<a href=${to("agents", b.name)}>${b.name}</a>` : isAdmin() ? html`<a href=${to("users", b.name)}>${(users.data || {})[b.name] || b.name}</a>` : b.name}</strong> <${Badge}>${t("budget.kind." + b.kind)}</${Badge}>` },
-      { text: t("budget.period"), cell: (b) => t("budget.period." + b.period) },
+    <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("usage.tab.budgets")} rows=${list.items} total=${list.total} keyOf=${(b) => [b.kind, b.name]} columns=${[
+      { text: t("field.name"), by: nameOf, cell: (b) => html`<strong>${b.kind === "agent" ? html`<a href=${to("agents", b.name)}>${b.name}</a>` : isAdmin() ? html`<a href=${to("users", b.name)}>${nameOf(b)}</a>` : b.name}</strong> <${Badge}>${t("budget.kind." + b.kind)}</${Badge}>` },
+      { text: t("budget.period"), by: (b) => t("budget.period." + b.period), cell: (b) => t("budget.period." + b.period) },
       { text: t("budget.spent"), class: "num", cell: (b) => amount(b, b.spent) }, { text: t("budget.soft"), class: "num", cell: (b) => amount(b, b.soft) }, { text: t("budget.hard"), class: "num", cell: (b) => amount(b, b.hard) },
-      { text: t("budget.resets"), cell: (b) => html`<${Time} at=${b.resetsAt} />` },
+      { text: t("budget.resets"), by: (b) => b.resetsAt, cell: (b) => html`<${Time} at=${b.resetsAt} />` },
       { text: "", class: "end", cell: (b) => html`<div class="buttons"><${Button} kind="small" action=${() => edit(b)}>${t("action.edit")}</${Button}><${Button} kind="small danger" action=${() => remove(b)}>${t("action.delete")}</${Button}></div>` },
     ]} /><${Paging} page=${page} size=${50} total=${list.total} />` : html`<${Empty} text=${t("budget.none")}>${create}</${Empty}>`)}</${Loaded}></${Frame}>`;
 }

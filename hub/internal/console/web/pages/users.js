@@ -3,9 +3,10 @@ import { html, useState } from "../lib/preact.js";
 import { admin, call, currentUser, get } from "../app/api.js";
 import { go, setQuery, to } from "../app/router.js";
 import { t } from "../app/text.js";
-import { Button, Empty, Facts, Loaded, LoadedPage, Page, Paging, State, Table, Tabs, Time, useLoad } from "../parts/basic.js";
+import { Button, Empty, Facts, Loaded, LoadedPage, Page, Paging, State, Tabs, Time, useLoad } from "../parts/basic.js";
 import { confirm, Dialog, open, toast } from "../parts/dialog.js";
 import { Form, SelectField, TextField, useForm } from "../parts/form.js";
+import { Table } from "../parts/table.js";
 import { Secret, SessionTable, TokenTable } from "./account.js";
 
 const roles = () => ["member", "maintainer", "admin"].map((value) => ({ value, text: t("role." + value) }));
@@ -44,24 +45,30 @@ function Invites({ page }) {
     toast(t("invites.revoked"));
     await state.reload();
   };
-  return { reload: state.reload, view: html`<${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("users.tab.invites")} rows=${list.items} columns=${[
-    { text: t("account.role"), cell: (i) => t("role." + i.role) },
-    { text: t("invites.note"), cell: (i) => i.note || "" },
-    { text: t("list.state"), cell: (i) => html`<${State} of=${i.status} />` },
-    { text: t("invites.by"), cell: (i) => i.createdBy },
-    { text: t("account.expires"), cell: (i) => html`<${Time} at=${i.expiresAt} />` },
+  return { reload: state.reload, view: html`<${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("users.tab.invites")} rows=${list.items} total=${list.total} columns=${[
+    { text: t("account.role"), by: (i) => t("role." + i.role), cell: (i) => t("role." + i.role) },
+    { text: t("invites.note"), by: (i) => i.note, cell: (i) => i.note || "" },
+    { text: t("list.state"), by: (i) => t("state." + i.status), cell: (i) => html`<${State} of=${i.status} />` },
+    { text: t("invites.by"), by: (i) => i.createdBy, cell: (i) => i.createdBy },
+    { text: t("account.expires"), by: (i) => i.expiresAt, cell: (i) => html`<${Time} at=${i.expiresAt} />` },
     { text: "", class: "end", cell: (i) => i.status === "pending" && html`<${Button} kind="small danger" action=${() => revoke(i)}>${t("account.revoke")}</${Button}>` },
   ]} /><${Paging} page=${page} size=${50} total=${list.total} />` : html`<${Empty} text=${t("invites.none")} />`)}</${Loaded}>` };
 }
 
+/** removal deletes users other than the one who is signed in. */
+const removal = () => ({
+  text: t("action.delete"), title: (n) => t("users.delete_some", { n }), effect: t("users.delete_effect"),
+  can: (u) => u.id !== currentUser().id, run: (u) => call("DELETE", admin("users", u.id)),
+});
+
 function UserList({ page }) {
   const state = useLoad(() => get(admin("users") + "?page_size=50&page=" + page), [page]);
-  return { reload: state.reload, view: html`<${Loaded} state=${state}>${(list) => html`<${Table} label=${t("page.users")} rows=${list.items} href=${(u) => to("users", u.id)} columns=${[
-    { text: t("signin.username"), cell: (u) => html`<strong>${u.username}</strong>` },
-    { text: t("users.name"), cell: (u) => u.displayName },
-    { text: t("account.role"), cell: (u) => t("role." + u.role) },
-    { text: t("list.state"), cell: (u) => html`<${State} of=${u.status} />` },
-    { text: t("users.last_login"), cell: (u) => html`<${Time} at=${u.lastLoginAt} />` },
+  return { reload: state.reload, view: html`<${Loaded} state=${state}>${(list) => html`<${Table} label=${t("page.users")} rows=${list.items} total=${list.total} href=${(u) => to("users", u.id)} select=${{ name: (u) => u.username, actions: [removal()], reload: state.reload }} columns=${[
+    { text: t("signin.username"), by: (u) => u.username, cell: (u) => html`<strong>${u.username}</strong>` },
+    { text: t("users.name"), by: (u) => u.displayName, cell: (u) => u.displayName },
+    { text: t("account.role"), by: (u) => t("role." + u.role), cell: (u) => t("role." + u.role) },
+    { text: t("list.state"), by: (u) => t("state." + u.status), cell: (u) => html`<${State} of=${u.status} />` },
+    { text: t("users.last_login"), by: (u) => u.lastLoginAt, cell: (u) => html`<${Time} at=${u.lastLoginAt} />` },
   ]} /><${Paging} page=${page} size=${50} total=${list.total} />`}</${Loaded}>` };
 }
 

@@ -3,7 +3,7 @@ import { html, useState, useEffect, useRef, useCallback } from "../lib/preact.js
 import { dateTime, has, language, relative, t } from "../app/text.js";
 import { setQuery } from "../app/router.js";
 import { toast } from "./dialog.js";
-import { each, Part } from "./part.js";
+import { Part } from "./part.js";
 
 let ids = 0;
 /** useId returns an id for an element of the page. */
@@ -208,25 +208,6 @@ export function Search({ value, name = "q", label }) {
     clearTimeout(timer.current);
     timer.current = setTimeout(() => setQuery({ [name]: next, page: "" }), 250);
   }} />`;
-}
-
-/** Table has columns {text, cell(row), class} and rows, which are links if href is given. On a phone it is a list of cards. */
-export function Table({ columns, rows, href, label, keyOf }) {
-  const open = (event) => {
-    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
-    const row = event.target.closest("tr");
-    const next = row && (event.key === "ArrowDown" ? row.nextElementSibling : row.previousElementSibling);
-    const target = next && next.querySelector("a, button");
-    if (target) {
-      event.preventDefault();
-      target.focus();
-    }
-  };
-  return html`<table class="table" aria-label=${label} onKeyDown=${open}>
-    <thead><tr>${columns.map((c) => html`<th scope="col" class=${c.class}>${c.text || html`<span class="hidden">${t("list.actions")}</span>`}</th>`)}</tr></thead>
-    <tbody>${each(rows, "tr", (row) => html`<tr>${columns.map((c, i) => html`<td class=${c.class} data-label=${c.text}>
-      ${i === 0 && href ? html`<a class="row" href=${href(row)}>${c.cell(row)}</a>` : c.cell(row)}</td>`)}</tr>`, keyOf)}</tbody>
-  </table>`;
 }
 
 /** Facts is a list of names and values. */

@@ -28,11 +28,12 @@ export function open(content) {
   });
 }
 
-function Confirm({ title, text, action, name, danger, close }) {
+function Confirm({ title, text, items = [], action, name, danger, close }) {
   const [typed, setTyped] = useState("");
   return html`<${Dialog} title=${title} onClose=${() => close(false)}>
     <form method="dialog" onSubmit=${(event) => { event.preventDefault(); close(true); }}>
       <p>${text}</p>
+      ${items.length > 0 && html`<ul class="goes" tabindex="0" aria-label=${title}>${items.map((item) => html`<li>${item}</li>`)}</ul>`}
       ${name && html`<label>${t("dialog.type_name", { name })}<input value=${typed} onInput=${(e) => setTyped(e.target.value)} autocomplete="off" spellcheck="false" /></label>`}
       <div class="buttons">
         <button type="button" class="button plain" onClick=${() => close(false)}>${t("action.cancel")}</button>
@@ -42,7 +43,7 @@ function Confirm({ title, text, action, name, danger, close }) {
   </${Dialog}>`;
 }
 
-/** confirm asks before an action. With a name, the user types it. */
+/** confirm asks before an action. With items, it names what goes, and with a name, the user types it. */
 export const confirm = (question) => open((close) => html`<${Confirm} ...${question} close=${close} />`);
 
 /** @type {HTMLElement|null} */

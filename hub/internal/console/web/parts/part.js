@@ -15,7 +15,8 @@ export function Part({ of, in: name = "p" }) {
   return html`<${name} class="notice bad">${name === "tr" ? html`<td colspan="100">${t("part.unshown")}</td>` : t("part.unshown")}</${name}>`;
 }
 
-const idOf = (item) => item.id || item.name;
+/** idOf returns what identifies an element of most lists. */
+export const idOf = (item) => item.id || item.name;
 
 /** each returns a part for each element of a list of the hub. */
 export const each = (items, name, view, keyOf = idOf) => (items || []).map((item, i) => html`<${Part} key=${textOf(item && keyOf(item)) || i} in=${name} of=${() => view(item, i)} />`);
