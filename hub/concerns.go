@@ -144,8 +144,8 @@ func (h *Hub) openSignIn(ctx context.Context) error {
 		Withdraw: func(ctx context.Context, tx *store.Tx, caller api.Caller, tenantID, userID string, role rbac.Role) error {
 			return h.deploys.RotateKeysReadBy(ctx, tx, caller, tenantID, userID, role)
 		},
-		Deleted: func(ctx context.Context, tx *store.Tx, userID string) error {
-			return h.usage.DropBudget(ctx, tx, usage.OfUser, userID)
+		Deleted: func(ctx context.Context, tx *store.Tx, u user.User) error {
+			return h.usage.DropBudget(ctx, tx, usage.OfUser, u.ID, u.Username)
 		},
 	})
 	if err != nil {
@@ -234,7 +234,7 @@ func (h *Hub) openCatalog(context.Context) error {
 			return h.deploys.Deployed(ctx, tx, tenantID, agentName)
 		},
 		Deleted: func(ctx context.Context, tx *store.Tx, agentName string) error {
-			return h.usage.DropBudget(ctx, tx, usage.OfAgent, agentName)
+			return h.usage.DropBudget(ctx, tx, usage.OfAgent, agentName, agentName)
 		},
 	})
 	return err
@@ -245,9 +245,9 @@ func (h *Hub) openUsage(context.Context) error {
 	var err error
 	h.usage, err = usage.New(usage.Config{
 		Store: h.store, Prices: h.cfg.Prices, Retention: h.cfg.UsageRetention, Agent: h.catalog.AgentEnabled, Answers: relay.AnswersOf,
-		User: func(ctx context.Context, caller api.Caller, id string) (string, error) {
+		User: func(ctx context.Context, caller api.Caller, id string) (wire.User, error) {
 			u, err := h.users.User(ctx, caller, id)
-			return u.ID, err
+			return u.User, err
 		},
 		Models: func(ctx context.Context, q db.Querier, tenantID, agentName string) ([]string, error) {
 			return h.deploys.Models(ctx, q, tenantID, agentName)

@@ -1,13 +1,17 @@
 package catalog
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
+	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -23,6 +27,7 @@ var (
 
 type (
 	agentDetail struct {
+		Provider       string   `json:"provider,omitempty"` // its name, which older entries lack
 		ProviderID     string   `json:"providerId"`
 		Model          string   `json:"model"`
 		PermissionMode string   `json:"permissionMode"`
@@ -36,6 +41,7 @@ type (
 		Knowledge      []string `json:"knowledge"`
 	}
 	agentImportDetail struct {
+		Provider   string   `json:"provider,omitempty"`
 		ProviderID string   `json:"providerId"`
 		Model      string   `json:"model"`
 		Sandbox    []string `json:"sandbox,omitempty"`
@@ -50,6 +56,7 @@ type (
 		Icon            *auditlog.Change[string]   `json:"icon,omitempty"`
 		Enabled         *auditlog.Change[bool]     `json:"enabled,omitempty"`
 		IsDefault       *auditlog.Change[bool]     `json:"isDefault,omitempty"`
+		Provider        *auditlog.Change[string]   `json:"provider,omitempty"`
 		ProviderID      *auditlog.Change[string]   `json:"providerId,omitempty"`
 		Model           *auditlog.Change[string]   `json:"model,omitempty"`
 		SystemPrompt    *auditlog.Change[string]   `json:"systemPrompt,omitempty"` // hash and length
@@ -74,8 +81,10 @@ func (a *Agent) event(caller api.Caller) auditlog.Event {
 	return caller.Event().WithTarget("agent", a.ID, a.Name)
 }
 
-func (a *Agent) detail() agentDetail {
+// detail returns the fields of an agent whose provider has the name.
+func (a *Agent) detail(provider string) agentDetail {
 	d := recorded[agentDetail](*a)
+	d.Provider = provider
 	d.Sandbox, d.Settings = settings.Recorded(settings.Lines(a.Sandbox)), settings.Recorded(a.settingLines())
 	d.Knowledge = refNames(a.Knowledge)
 	return d
@@ -92,6 +101,16 @@ func updatedAgent(from, to Agent) agentUpdateDetail {
 	d.Access = settings.Changed(settings.Lines(from.Access), settings.Lines(to.Access))
 	d.Settings = settings.Changed(from.settingLines(), to.settingLines())
 	return d
+}
+
+// providerName returns the name of a provider in an entry of the audit log.
+func (s *Service) providerName(ctx context.Context, tx *store.Tx, id string) (string, error) {
+	p, _, err := s.cfg.Providers.Get(ctx, tx, tx.Caller.TenantID, id)
+	if errors.Is(err, wire.NotFound) { // a built-in one of another version
+		return id, nil
+	}
+
+	return p.Name, err
 }
 
 // subagentSummaries identifies subagents without their prompts.

@@ -65,8 +65,9 @@ func (s *Service) CreateAgent(ctx context.Context, caller api.Caller, in AgentIn
 			return typed(err, in.faults)
 		}
 
-		tx.Record(actionCreateAgent.Record(a.event(caller), a.detail()))
-		return nil
+		provider, err := s.providerName(ctx, tx, a.ProviderID)
+		tx.Record(actionCreateAgent.Record(a.event(caller), a.detail(provider)))
+		return err
 	})
 	return a, err
 }
@@ -166,7 +167,22 @@ func (s *Service) edit(ctx context.Context, caller api.Caller, name string, expe
 			return tx.Unchanged()
 		}
 
-		if detail := updatedAgent(before, a); detail != (agentUpdateDetail{}) {
+		detail := updatedAgent(before, a)
+		if detail.ProviderID != nil {
+			former, err := s.providerName(ctx, tx, before.ProviderID)
+			if err != nil {
+				return err
+			}
+
+			now, err := s.providerName(ctx, tx, a.ProviderID)
+			if err != nil {
+				return err
+			}
+
+			detail.Provider = auditlog.Diff(former, now)
+		}
+
+		if detail != (agentUpdateDetail{}) {
 			tx.Record(actionUpdateAgent.Record(a.event(caller), detail))
 		}
 
@@ -257,7 +273,12 @@ func (s *Service) DeleteAgent(ctx context.Context, caller api.Caller, name strin
 			}
 		}
 
-		tx.Record(actionDeleteAgent.Record(a.event(caller), a.detail()))
+		provider, err := s.providerName(ctx, tx, a.ProviderID)
+		if err != nil {
+			return err
+		}
+
+		tx.Record(actionDeleteAgent.Record(a.event(caller), a.detail(provider)))
 		if err := deleteRow(ctx, tx, "agents", a.ID); err != nil {
 			return err
 		}

@@ -94,11 +94,12 @@ func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byt
 			return importFault(err)
 		}
 
+		provider, err := s.providerName(ctx, tx, a.ProviderID)
 		tx.Record(actionImportAgent.Record(a.event(caller), agentImportDetail{
-			ProviderID: a.ProviderID, Model: a.Model, Sandbox: settings.Recorded(settings.Lines(a.Sandbox)),
+			Provider: provider, ProviderID: a.ProviderID, Model: a.Model, Sandbox: settings.Recorded(settings.Lines(a.Sandbox)),
 			Settings: settings.Recorded(a.settingLines()), Replaced: !created,
 		}))
-		return nil
+		return err
 	})
 	return a, created, err
 }

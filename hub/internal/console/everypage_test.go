@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
+
+// uuid matches an id of the hub, which no text for a person has.
+var uuid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}`)
 
 var screenshots = flag.String("screenshots", "", "the directory for a picture of every page")
 
@@ -67,6 +71,7 @@ func (s *server) furnish(root, text string) (mia, chat string) {
 	user := post(admin+"users", map[string]any{"username": "mia", "displayName": text, "role": "member", "password": "a first password of some length"})
 	post(admin+"invites", map[string]any{"role": "member", "note": text})
 	post("/api/v1/cli/issue-token", map[string]any{"name": text})
+	s.call("PUT", fmt.Sprint(admin, "budgets/user/", user["id"]), root, map[string]any{"period": "month", "unit": "tokens", "hard": 1e9}, http.StatusOK)
 	s.call("PUT", admin+"budgets/agent/helper", root, map[string]any{"period": "month", "unit": "tokens", "hard": 1e9}, http.StatusOK)
 	login := s.call("POST", "/auth/login", "", map[string]string{"username": "mia", "password": "a first password of some length"}, http.StatusOK)["access_token"].(string)
 	s.call("POST", "/auth/change-password", login, map[string]string{"old_password": "a first password of some length", "new_password": password}, http.StatusNoContent)
@@ -203,6 +208,7 @@ func TestEveryPage(t *testing.T) {
 			b.visit(seen[page])
 			require.Equal(t, page == "missing", strings.Contains(b.text(), "Not found"), "%s\n%s", page, b.text())
 			require.False(t, eval[bool](b, `document.querySelector(".problem") !== null`), "%s\n%s", page, b.text())
+			require.NotRegexp(t, uuid, b.text(), page)
 			if user == "mia" {
 				require.Zero(t, eval[int](b, `document.querySelectorAll("main .danger, main .page .primary:not(form *), main a.primary").length`), "%s displays what a member may not do\n%s", page, b.text())
 			}

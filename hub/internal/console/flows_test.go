@@ -170,6 +170,68 @@ func TestAuditPages(t *testing.T) {
 	b.clean(s.url)
 }
 
+// Entries of the audit log name providers and users, and no text of them has an id.
+func TestAuditEntriesHaveNames(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	root := s.setUp()
+	provider := s.call("POST", "/api/v1/admin/providers", root, map[string]any{"name": "Our own", "protocol": "openai", "baseUrl": "http://127.0.0.1:1/v1"}, http.StatusCreated)["id"]
+	agent := map[string]any{"name": "own", "providerId": provider, "model": "demo"}
+	s.call("POST", "/api/v1/admin/agents", root, agent, http.StatusCreated)
+	agent["providerId"] = "demo"
+	s.call("PUT", "/api/v1/admin/agents/own", root, agent, http.StatusOK)
+	s.call("DELETE", "/api/v1/admin/agents/own", root, nil, http.StatusNoContent)
+	mia := s.join(root, "mia", "member")
+	s.call("PUT", "/api/v1/admin/budgets/user/"+mia, root, map[string]any{"period": "month", "unit": "tokens", "hard": 5}, http.StatusOK)
+	s.call("DELETE", "/api/v1/admin/budgets/user/"+mia, root, nil, http.StatusNoContent)
+	s.call("PUT", "/api/v1/admin/budgets/user/"+mia, root, map[string]any{"period": "month", "unit": "tokens", "hard": 5}, http.StatusOK)
+	s.call("DELETE", "/api/v1/admin/users/"+mia, root, nil, http.StatusNoContent)
+	for _, entry := range s.call("GET", "/api/v1/admin/audit-logs?category=agent", root, nil, http.StatusOK)["items"].([]any) {
+		entry := entry.(map[string]any)
+		if entry["targetType"] == "user_budget" {
+			require.Equal(t, []any{mia, "mia"}, []any{entry["targetId"], entry["targetName"]}, entry)
+		}
+	}
+	b := newTab(t)
+	b.open(s.url + "/console/audit")
+	b.signIn("root", password)
+	b.see("agent.create")
+	texts := ""
+	for i := range eval[int](b, `document.querySelectorAll(".table td button").length`) {
+		b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.querySelectorAll(".table td button")[%d].click()`, i)))
+		b.wait(`document.querySelector("dialog[open] h2") !== null`)
+		require.NotRegexp(t, uuid, b.text())
+		texts += b.text()
+		b.click("dialog .primary")
+		b.wait(`document.querySelector("dialog[open]") === null`)
+	}
+	require.Regexp(t, `provider\s+Our own\s+Demo`, texts)
+	b.clean(s.url)
+}
+
+// A limit that ends later than in some minutes has a time in each language.
+func TestLaterLimits(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	root := s.setUp()
+	s.deployed(root, "helper", nil)
+	s.call("PUT", "/api/v1/admin/budgets/agent/helper", root, map[string]any{"period": "month", "unit": "tokens", "hard": 1}, http.StatusOK)
+	made := s.call("POST", "/api/v1/agents/helper/chat/sessions", root, map[string]string{}, http.StatusCreated)
+	s.call("POST", "/api/v1/agents/helper/chat/sessions/"+made["id"].(string)+"/messages", root, map[string]string{"message": "Hello"}, http.StatusOK)
+	b := newTab(t)
+	b.open(s.url + "/console")
+	b.signIn("root", password)
+	b.see("First steps")
+	for lang, want := range map[string]string{"en": `used all of this month's tokens: .* Try again after [^\n]*\d, \d{4}`, "zh": `限额。请在 \d{4}年\d+月\d+日[^\n]* 之后重试。`} {
+		b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`localStorage.setItem("language", %q)`, lang)))
+		b.open(s.url + "/console/chat/helper")
+		b.wait(`document.querySelector(".compose textarea") !== null`)
+		b.say("Hello")
+		b.answered()
+		require.Regexp(t, want, b.text())
+	}
+}
+
 // A user with another language sees no English.
 func TestChinese(t *testing.T) {
 	t.Parallel()

@@ -140,9 +140,9 @@ type updateBudgetDetail struct {
 
 type deleteBudgetDetail struct{}
 
-// event returns the event of a change of a budget.
-func (b budget) event(caller api.Caller) auditlog.Event {
-	return caller.Event().WithTarget(b.Kind+"_budget", b.Name, b.Name)
+// event returns the event of a change of a budget. owner is the name of its agent or user.
+func (b budget) event(caller api.Caller, owner string) auditlog.Event {
+	return caller.Event().WithTarget(b.Kind+"_budget", b.Name, owner)
 }
 
 // Budgets returns a page of the budgets of the tenant, those of agents first.
@@ -192,12 +192,14 @@ func (s *Service) SetBudget(ctx context.Context, caller api.Caller, kind, name s
 		}
 	}
 
+	owner := name
 	if kind == OfUser && s.user != nil {
-		if b.Name, err = s.user(ctx, caller, name); err != nil {
+		u, err := s.user(ctx, caller, name)
+		if err != nil {
 			return wire.Budget{}, err
 		}
 
-		name = b.Name
+		name, owner, b.Name = u.ID, u.Username, u.ID
 	}
 
 	var stored budget
@@ -225,7 +227,7 @@ func (s *Service) SetBudget(ctx context.Context, caller api.Caller, kind, name s
 			from = wire.Budget{}
 		}
 
-		tx.Record(actionUpdateBudget.Record(b.event(caller), updateBudgetDetail{
+		tx.Record(actionUpdateBudget.Record(b.event(caller, owner), updateBudgetDetail{
 			Period: auditlog.Diff(from.Period, to.Period), Unit: auditlog.Diff(from.Unit, to.Unit), Soft: diff(from.Soft, to.Soft),
 			Hard: diff(from.Hard, to.Hard), Reserve: diff(from.Reserve, to.Reserve),
 		}))
@@ -249,16 +251,24 @@ func diff(from, to *float64) *auditlog.Change[float64] {
 // DeleteBudget deletes the budget of an agent or a user. It fails with wire.NotFound if there is
 // none.
 func (s *Service) DeleteBudget(ctx context.Context, caller api.Caller, kind, name string) error {
+	owner := name
+	if kind == OfUser && s.user != nil {
+		if u, err := s.user(ctx, caller, name); err == nil { // else there is no budget, or no permission
+			name, owner = u.ID, u.Username
+		}
+	}
+
 	return s.store.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminOnly}, func(tx *store.Tx) error {
-		return dropBudget(ctx, tx, kind, name)
+		return dropBudget(ctx, tx, kind, name, owner)
 	})
 }
 
 // DropBudget deletes the budget of an agent or a user, if there is one, in the transaction that
 // deletes the agent or the user: a later agent of the name has none. What was used remains in
-// reports, and runs in progress count at their ends.
-func (s *Service) DropBudget(ctx context.Context, tx *store.Tx, kind, name string) error {
-	if err := dropBudget(ctx, tx, kind, name); !errors.Is(err, wire.NotFound) {
+// reports, and runs in progress count at their ends. name is that of the agent or the id of the user,
+// and owner the name of either.
+func (s *Service) DropBudget(ctx context.Context, tx *store.Tx, kind, name, owner string) error {
+	if err := dropBudget(ctx, tx, kind, name, owner); !errors.Is(err, wire.NotFound) {
 		return err
 	}
 
@@ -267,11 +277,11 @@ func (s *Service) DropBudget(ctx context.Context, tx *store.Tx, kind, name strin
 
 // dropBudget deletes a budget of the tenant of the caller. It fails with wire.NotFound if there is
 // none.
-func dropBudget(ctx context.Context, tx *store.Tx, kind, name string) error {
+func dropBudget(ctx context.Context, tx *store.Tx, kind, name, owner string) error {
 	if err := deleteBudget(ctx, tx, tx.Caller.TenantID, kind, name); err != nil {
 		return err
 	}
 
-	tx.Record(actionDeleteBudget.Record(budget{Kind: kind, Name: name}.event(tx.Caller), deleteBudgetDetail{}))
+	tx.Record(actionDeleteBudget.Record(budget{Kind: kind, Name: name}.event(tx.Caller, owner), deleteBudgetDetail{}))
 	return nil
 }

@@ -113,11 +113,11 @@ func TestBudgetFaults(t *testing.T) {
 func TestBudgetsAreOfUsersWhoExist(t *testing.T) {
 	t.Parallel()
 	s := open(t, dbtest.SQLite(t, series...), nil)
-	service, err := usage.New(usage.Config{Store: s.store, User: func(_ context.Context, _ api.Caller, id string) (string, error) {
+	service, err := usage.New(usage.Config{Store: s.store, User: func(_ context.Context, _ api.Caller, id string) (wire.User, error) {
 		if strings.ToLower(id) != "id-ada" {
-			return "", wire.NotFound
+			return wire.User{}, wire.NotFound
 		}
-		return "id-ada", nil
+		return wire.User{ID: "id-ada", Username: "ada"}, nil
 	}})
 	require.NoError(t, err)
 	caller := s.As("acme", "max", rbac.Admin).Caller

@@ -22,7 +22,7 @@ func TestReservesOfADeletedAgent(t *testing.T) {
 		former := a.start()
 		caller := a.As("acme", "max", rbac.Admin).Caller
 		require.NoError(t, a.store.Change(t.Context(), store.Change{Caller: caller, Group: rbac.AdminOnly}, func(tx *store.Tx) error {
-			return a.service.DropBudget(t.Context(), tx, usage.OfAgent, "helper")
+			return a.service.DropBudget(t.Context(), tx, usage.OfAgent, "helper", "helper")
 		}))
 		require.NotNil(t, b.start(), "no limit")
 		require.Equal(t, 2, a.reserves())

@@ -67,9 +67,9 @@ type Config struct {
 	// to none, so that budgets in cost limit every agent.
 	Models func(ctx context.Context, q db.Querier, tenantID, agentName string) ([]string, error)
 
-	// User returns the id of a user in the form in which runs have it, and fails with wire.NotFound if
-	// the tenant has no such user. Defaults to every id.
-	User func(ctx context.Context, caller api.Caller, id string) (stored string, err error)
+	// User returns a user, whose id is as runs have it, and fails with wire.NotFound if the tenant has
+	// no such user. Defaults to every id.
+	User func(ctx context.Context, caller api.Caller, id string) (wire.User, error)
 }
 
 // Service counts tokens. It is safe for concurrent use.
@@ -78,7 +78,7 @@ type Service struct {
 	prices    map[string]Price
 	retention time.Duration
 	agent     func(ctx context.Context, caller api.Caller, name string) (enabled bool, err error)
-	user      func(ctx context.Context, caller api.Caller, id string) (stored string, err error)
+	user      func(ctx context.Context, caller api.Caller, id string) (wire.User, error)
 	answers   func(tenantID, agentName string, next int) (count string, args []any)
 	models    func(ctx context.Context, q db.Querier, tenantID, agentName string) ([]string, error)
 	direct    direct

@@ -212,7 +212,7 @@ func (s *Service) DeleteUser(ctx context.Context, caller api.Caller, id string) 
 			return err
 		}
 
-		return s.cfg.Deleted(ctx, tx, gone.ID)
+		return s.cfg.Deleted(ctx, tx, gone)
 	})
 	s.Changed(gone.ID)
 	return err

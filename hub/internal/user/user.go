@@ -56,7 +56,7 @@ type Config struct {
 
 	// Deleted is called at the end of the transaction that deletes a user, to delete what other
 	// packages have for the user. Defaults to nothing.
-	Deleted func(ctx context.Context, tx *store.Tx, userID string) error
+	Deleted func(ctx context.Context, tx *store.Tx, u User) error
 
 	// PublicURL is the public address of the hub, without a path. It is the base of links. Required
 	// if links are created.
@@ -102,7 +102,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	}
 
 	if cfg.Deleted == nil {
-		cfg.Deleted = func(context.Context, *store.Tx, string) error { return nil }
+		cfg.Deleted = func(context.Context, *store.Tx, User) error { return nil }
 	}
 
 	s := &Service{cfg: cfg, store: cfg.Store, passwords: cfg.Passwords, onChange: func(string) {}}

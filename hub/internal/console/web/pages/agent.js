@@ -54,6 +54,7 @@ const Conditions = ({ items, error }) => html`<ul class="conditions">${each(item
 
 function Overview({ agent, deployment }) {
   const detail = useLoad(() => (deployment.servingRevision ? get("/api/v1" + path("agents", agent.name, "detail")).catch(() => null) : null), [deployment.servingRevision]);
+  const provider = useLoad(() => get("/api/v1" + path("providers", agent.providerId)), [agent.providerId]);
   const week = useLoad(() => {
     if (!canWrite()) return null;
     return get("/api/v1/admin/usage" + query({ agent: agent.name, by: "day", from: day(-6), to: day(0), page_size: 100 }));
@@ -82,7 +83,7 @@ function Overview({ agent, deployment }) {
         <div class="buttons"><button class="button plain">${t("start.chat_action")}</button></div></form></section>
     <section class="panel"><h2>${t("agent.about")}</h2>
       ${descriptionOf(agent) && html`<p>${descriptionOf(agent)}</p>`}
-      <${Facts} items=${[[t("field.provider"), html`<a href=${to("providers", agent.providerId)}>${agent.providerId}</a>`], [t("field.model"), html`<code>${agent.model}</code>`], [t("field.permissionMode"), agent.permissionMode],
+      <${Facts} items=${[[t("field.provider"), html`<a href=${to("providers", agent.providerId)}>${provider.data ? provider.data.name : t("field.provider")}</a>`], [t("field.model"), html`<code>${agent.model}</code>`], [t("field.permissionMode"), agent.permissionMode],
         ...["tools", "skills", "mcps"].map((kind) => [t("page." + kind), agent[kind].length > 0 && agent[kind].map((n, i) => html`${i > 0 && ", "}<a href=${to(kind, n)}>${n}</a>`)]).filter((i) => i[1]),
         agent.knowledge.length > 0 && [t("page.knowledge"), agent.knowledge.map((k, i) => html`${i > 0 && ", "}<a href=${to("knowledge", k.name)}>${k.name}</a>`)],
         [t("list.created"), html`<${Time} at=${agent.createdAt} />`]]} />

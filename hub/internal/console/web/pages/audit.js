@@ -1,5 +1,5 @@
 // The audit log: filters in the address, a snapshot that stays while paging, verification and export.
-import { html, useState } from "../lib/preact.js";
+import { html, textOf, useState } from "../lib/preact.js";
 import { admin, get, query, request, saveBlob } from "../app/api.js";
 import { setQuery, to } from "../app/router.js";
 import { dateTime, has, instantOf, jsonOf, localOf, t } from "../app/text.js";
@@ -21,13 +21,16 @@ function targetOf(e) {
 
 const Value = ({ of }) => (of === null || of === undefined || of === "" ? html`<span class="soft">-</span>` : typeof of === "object" ? html`<code>${JSON.stringify(of)}</code>` : String(of));
 
+// Ids of sessions and runs name nothing to a person. The JSON of an entry has them.
+const isID = /^[0-9a-f]{8}-[0-9a-f]{4}-/;
+
 function Entry({ e, close }) {
   const target = targetOf(e);
   return html`<${Dialog} wide title=${e.action} onClose=${() => close()}>
-    <${Facts} items=${[["ID", html`<code>${e.id}</code>`], [t("audit.time"), dateTime(e.createdAt)], [t("list.state"), html`<${State} of=${e.status} />`], [t("audit.user"), html`${e.userName} <code class="soft">${e.userId}</code>`],
+    <${Facts} items=${[["ID", html`<code>${e.id}</code>`], [t("audit.time"), dateTime(e.createdAt)], [t("list.state"), html`<${State} of=${e.status} />`], [t("audit.user"), e.userName || e.userId],
       [t("audit.target"), e.targetType && html`${e.targetType} ${target ? html`<a href=${target} onClick=${() => close()}>${e.targetName || e.targetId}</a>` : e.targetName || e.targetId}`], [t("account.address"), html`<code>${e.remoteIp}</code>`], [t("account.session"), e.userAgent]]} />
     ${e.detail && html`<h3>${t("audit.detail")}</h3><table class="table" aria-label=${t("audit.detail")}><thead><tr><th>${t("audit.field")}</th><th>${t("audit.from")}</th><th>${t("audit.to")}</th></tr></thead><tbody>
-      ${Object.entries(e.detail).map(([name, v]) => (v && typeof v === "object" && "from" in v && "to" in v
+      ${Object.entries(e.detail).filter(([name, v]) => !isID.test(textOf(v)) && !(name.endsWith("Id") && name.slice(0, -2) in e.detail)).map(([name, v]) => (v && typeof v === "object" && "from" in v && "to" in v
         ? html`<tr><td><code>${name}</code></td><td data-label=${t("audit.from")}><${Value} of=${v.from} /></td><td data-label=${t("audit.to")}><${Value} of=${v.to} /></td></tr>`
         : html`<tr><td><code>${name}</code></td><td></td><td data-label=${t("audit.to")}><${Value} of=${v} /></td></tr>`))}</tbody></table>`}
     <div class="buttons"><${Copy} text=${jsonOf(e)} label=${t("audit.copy_json")} /><${Button} kind="primary" action=${() => close()}>${t("action.close")}</${Button}></div>

@@ -3,7 +3,7 @@ import { html, textOf, useEffect, useRef, useState } from "../lib/preact.js";
 import { admin, all, call, get, isAdmin, query } from "../app/api.js";
 import { go, setQuery, to } from "../app/router.js";
 import { compact, dateTime, duration, instantOf, jsonOf, localOf, t } from "../app/text.js";
-import { Badge, Button, describe, Empty, Facts, Loaded, LoadedPage, Page, Paging, Search, Tabs, Time, useLoad } from "../parts/basic.js";
+import { Badge, Button, Copy, describe, Empty, Facts, Loaded, LoadedPage, Page, Paging, Search, Tabs, Time, useLoad } from "../parts/basic.js";
 import { confirm, toast } from "../parts/dialog.js";
 import { chunkOf } from "../parts/conversation.js";
 import { each } from "../parts/part.js";
@@ -108,7 +108,7 @@ function Transcript({ session, owner }) {
     else runs.push({ id, entries: [e] });
   }
   return html`${state.partial && html`<div class="note">${t("chats.partial")}</div>`}
-    ${runs.map((run, i) => html`<section key=${i}><h2>${run.id ? html`${t("chats.run")} <code>${run.id}</code>` : t("chats.no_run")}</h2><ul class="entries">${each(run.entries, "li", (e) => html`<${Entry} e=${e} />`, (e) => e.seq)}</ul></section>`)}
+    ${runs.map((run, i) => html`<section key=${i}><h2>${run.id ? html`${t("chats.run")} <code title=${run.id}>${run.id.slice(0, 8)}</code>` : t("chats.no_run")}</h2><ul class="entries">${each(run.entries, "li", (e) => html`<${Entry} e=${e} />`, (e) => e.seq)}</ul></section>`)}
     <${More} shown=${state.next ? state.items.length : state.total} total=${state.total} action=${more} />`;
 }
 
@@ -124,7 +124,7 @@ function Detail({ session, owner, part }) {
     tabs=${html`<${Tabs} label=${titleOf(session)} items=${["messages", "transcript"].map((p) => ({ href: address(p), text: t("chats.tab." + p), current: p === part }))} />`}>
     <div class="split"><div>${part === "transcript" ? html`<p class="soft">${t("chats.transcript_text")}</p><${Transcript} session=${session} owner=${owner} />` : html`<${Messages} session=${session} owner=${owner} />`}</div>
     <aside aria-label=${t("component.facts")}><${Facts} items=${[[t("audit.user"), isAdmin() ? html`<a href=${to("users", session.userId)}>${session.userName}</a>` : session.userName], [t("chat.agent"), html`<a href=${to("agents", session.agentName)}>${session.agentName}</a>`],
-      [t("chats.source"), t("chats.source." + session.source)], [t("chats.messages"), session.messageCount], [t("list.created"), html`<${Time} at=${session.createdAt} />`], [t("chats.last"), html`<${Time} at=${session.lastMessageAt} />`], ["ID", html`<code>${session.id}</code>`]]} /></aside></div>
+      [t("chats.source"), t("chats.source." + session.source)], [t("chats.messages"), session.messageCount], [t("list.created"), html`<${Time} at=${session.createdAt} />`], [t("chats.last"), html`<${Time} at=${session.lastMessageAt} />`], ["ID", html`<${Copy} text=${session.id} />`]]} /></aside></div>
   </${Page}>`;
 }
 

@@ -65,20 +65,20 @@ function Budgets({ place }) {
   const page = Number(place.query.get("page")) || 1;
   const state = useLoad(() => get(admin("budgets") + query({ page, page_size: 50 })), [page]);
   const users = useLoad(async () => (isAdmin() ? Object.fromEntries((await all(admin("users"))).map((u) => [u.id, u.username])) : {}));
+  const nameOf = (b) => (b.kind === "agent" ? b.name : (users.data || {})[b.name] || b.name.slice(-8)); // only admins read users
   const edit = async (budget) => {
     if (await open((close) => html`<${BudgetForm} budget=${budget} close=${close} />`)) await state.reload();
   };
   const remove = async (b) => {
-    if (!(await confirm({ title: t("budget.delete_title", { name: b.name }), text: t("budget.delete_text"), action: t("action.delete"), danger: true }))) return;
+    if (!(await confirm({ title: t("budget.delete_title", { name: nameOf(b) }), text: t("budget.delete_text"), action: t("action.delete"), danger: true }))) return;
     await call("DELETE", admin("budgets", b.kind, b.name));
     await state.reload();
   };
-  const nameOf = (b) => (b.kind === "user" && (users.data || {})[b.name]) || b.name;
   const amount = (b, v) => (v === undefined || v === null ? "-" : b.unit === "cost" ? money(v) : compact(v));
   const create = html`<${Button} kind="primary" action=${() => edit(null)}>${t("budget.create")}</${Button}>`;
   return html`<${Frame} part="budgets" action=${create}><p class="soft">${t("budget.text")}</p>
     <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("usage.tab.budgets")} rows=${list.items} total=${list.total} keyOf=${(b) => [b.kind, b.name]} columns=${[
-      { text: t("field.name"), by: nameOf, cell: (b) => html`<strong>${b.kind === "agent" ? html`<a href=${to("agents", b.name)}>${b.name}</a>` : isAdmin() ? html`<a href=${to("users", b.name)}>${nameOf(b)}</a>` : b.name}</strong> <${Badge}>${t("budget.kind." + b.kind)}</${Badge}>` },
+      { text: t("field.name"), by: nameOf, cell: (b) => html`<strong>${b.kind === "agent" ? html`<a href=${to("agents", b.name)}>${b.name}</a>` : isAdmin() ? html`<a href=${to("users", b.name)}>${nameOf(b)}</a>` : nameOf(b)}</strong> <${Badge}>${t("budget.kind." + b.kind)}</${Badge}>` },
       { text: t("budget.period"), by: (b) => t("budget.period." + b.period), cell: (b) => t("budget.period." + b.period) },
       { text: t("budget.spent"), class: "num", cell: (b) => amount(b, b.spent) }, { text: t("budget.soft"), class: "num", cell: (b) => amount(b, b.soft) }, { text: t("budget.hard"), class: "num", cell: (b) => amount(b, b.hard) },
       { text: t("budget.resets"), by: (b) => b.resetsAt, cell: (b) => html`<${Time} at=${b.resetsAt} />` },

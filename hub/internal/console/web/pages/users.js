@@ -3,7 +3,7 @@ import { html, useState } from "../lib/preact.js";
 import { admin, call, currentUser, get } from "../app/api.js";
 import { go, setQuery, to } from "../app/router.js";
 import { t } from "../app/text.js";
-import { Button, Empty, Facts, Loaded, LoadedPage, Page, Paging, State, Tabs, Time, useLoad } from "../parts/basic.js";
+import { Button, Copy, Empty, Facts, Loaded, LoadedPage, Page, Paging, State, Tabs, Time, useLoad } from "../parts/basic.js";
 import { confirm, Dialog, open, toast } from "../parts/dialog.js";
 import { Form, SelectField, TextField, useForm } from "../parts/form.js";
 import { Table } from "../parts/table.js";
@@ -142,7 +142,7 @@ function Detail({ user, reload }) {
     </${Form}>
     ${!external && html`<h2>${t("signin.password")}</h2><p>${t("users.reset_text")}</p><${Button} kind="danger" action=${reset}>${t("users.reset")}</${Button}>`}
     </div><aside aria-label=${t("component.facts")}><${Facts} items=${[[t("list.state"), html`<${State} of=${user.status} />`], [t("users.source"), t("users.source." + user.authSource)], [t("users.email"), user.email],
-      [t("users.groups"), (user.groups || []).join(", ")], [t("users.last_login"), html`<${Time} at=${user.lastLoginAt} />`], [t("list.created"), html`<${Time} at=${user.createdAt} />`], ["ID", html`<code>${user.id}</code>`]]} /><p><a href=${to("chats") + "?user=" + encodeURIComponent(user.id)}>${t("chats.of_user")}</a></p></aside></div>
+      [t("users.groups"), (user.groups || []).join(", ")], [t("users.last_login"), html`<${Time} at=${user.lastLoginAt} />`], [t("list.created"), html`<${Time} at=${user.createdAt} />`], ["ID", html`<${Copy} text=${user.id} />`]]} /><p><a href=${to("chats") + "?user=" + encodeURIComponent(user.id)}>${t("chats.of_user")}</a></p></aside></div>
     <h2>${t("account.sessions")}</h2>
     <${Loaded} state=${sessions}>${(list) => (list.items.length ? html`<${SessionTable} items=${list.items} /><div class="buttons"><${Button} kind="danger" action=${end}>${t("users.end_sessions")}</${Button}></div>` : html`<p class="soft">${t("users.no_sessions")}</p>`)}</${Loaded}>
     <h2>${t("account.tokens")}</h2>

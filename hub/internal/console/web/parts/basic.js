@@ -50,11 +50,13 @@ const complete = ["invalid_credentials", "unauthenticated", "token_expired", "to
 /** detailOf returns the message of the hub if it says more than the text for the user. */
 export const detailOf = (fault) => (fault.message && fault.message !== meaningOf(fault) && !complete.includes(fault.code) ? fault.message : "");
 
-const longestRetry = 120; // seconds; the message of the hub has a later time
+const longestRetry = 120; // seconds; a later time is one of the clock
 
 /** describe returns the text of an error for the user. */
 export function describe(fault) {
-  const text = fault.retryAfter && fault.retryAfter <= longestRetry ? t("error.retry_after", { text: meaningOf(fault), n: fault.retryAfter }) : meaningOf(fault);
+  let text = meaningOf(fault);
+  if (fault.retryAfter > longestRetry) text = t("error.retry_at", { text, time: dateTime(new Date(Date.now() + fault.retryAfter * 1000).toISOString()) });
+  else if (fault.retryAfter) text = t("error.retry_after", { text, n: fault.retryAfter });
   return detailOf(fault) ? t("error.with_detail", { text, detail: detailOf(fault) }) : text;
 }
 

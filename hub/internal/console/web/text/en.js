@@ -331,6 +331,7 @@ export default {
   "error.not_found": "Not found",
   "error.request": "Request",
   "error.retry_after": {"one": "{text} Try again in {n} second.", "other": "{text} Try again in {n} seconds."},
+  "error.retry_at": "{text} Try again after {time}.",
   "error.start": "Go to the start page",
   "error.status": "The hub responded with status {status}.",
   "error.title": "Something went wrong",
