@@ -45,7 +45,9 @@ export function date(text, options = { dateStyle: "medium", timeZone: "UTC" }) {
   const at = millisOf(text);
   return Number.isNaN(at) ? textOf(text) : new Intl.DateTimeFormat(lang, options).format(at);
 }
-export const dateTime = (text) => date(text, { dateStyle: "medium", timeStyle: "medium" });
+/** dateTime returns an exact time with its zone, and clock that of a day, of what follows each other within a second. */
+export const dateTime = (text) => date(text, { dateStyle: "medium", timeStyle: "long" });
+export const clock = (text) => date(text, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
 
 /** localOf and instantOf convert between RFC 3339 and the value of a field for a local time. */
 export function localOf(text) {

@@ -3,7 +3,7 @@ import { html, textOf, useState } from "../lib/preact.js";
 import { admin, get, query, request, saveBlob } from "../app/api.js";
 import { setQuery, to } from "../app/router.js";
 import { dateTime, has, instantOf, jsonOf, localOf, t } from "../app/text.js";
-import { Badge, Button, Copy, Empty, Facts, Loaded, Page, Search, State, useLoad } from "../parts/basic.js";
+import { Badge, Button, Copy, Empty, Facts, Loaded, Page, Search, State, Time, useLoad } from "../parts/basic.js";
 import { Dialog, open } from "../parts/dialog.js";
 import { Table } from "../parts/table.js";
 
@@ -27,7 +27,7 @@ const isID = /^[0-9a-f]{8}-[0-9a-f]{4}-/;
 function Entry({ e, close }) {
   const target = targetOf(e);
   return html`<${Dialog} wide title=${e.action} onClose=${() => close()}>
-    <${Facts} items=${[["ID", html`<code>${e.id}</code>`], [t("audit.time"), dateTime(e.createdAt)], [t("list.state"), html`<${State} of=${e.status} />`], [t("audit.user"), e.userName || e.userId],
+    <${Facts} items=${[["ID", html`<code>${e.id}</code>`], [t("audit.time"), html`<${Time} at=${e.createdAt} as=${dateTime} />`], [t("list.state"), html`<${State} of=${e.status} />`], [t("audit.user"), e.userName || e.userId],
       [t("audit.target"), e.targetType && html`${e.targetType} ${target ? html`<a href=${target} onClick=${() => close()}>${e.targetName || e.targetId}</a>` : e.targetName || e.targetId}`], [t("account.address"), html`<code>${e.remoteIp}</code>`], [t("account.session"), e.userAgent]]} />
     ${e.detail && html`<h3>${t("audit.detail")}</h3><table class="table" aria-label=${t("audit.detail")}><thead><tr><th>${t("audit.field")}</th><th>${t("audit.from")}</th><th>${t("audit.to")}</th></tr></thead><tbody>
       ${Object.entries(e.detail).filter(([name, v]) => !isID.test(textOf(v)) && !(name.endsWith("Id") && name.slice(0, -2) in e.detail)).map(([name, v]) => (v && typeof v === "object" && "from" in v && "to" in v
@@ -77,7 +77,7 @@ export function Audit({ place }) {
     ${(chips.length > 0 || snapshot) && html`<div class="chips">${chips.map((n) => html`<${Badge}>${t("audit." + n)}: ${n === "from" || n === "to" ? dateTime(filter[n]) : n === "category" && categories.includes(filter[n]) ? t("audit.category." + filter[n]) : filter[n]} <button type="button" class="button quiet small" aria-label=${t("form.remove", { name: t("audit." + n) })} onClick=${() => set({ [n]: "" })}>×</button></${Badge}>`)}
       ${snapshot && html`<${Badge} kind="info">${t("audit.snapshot", { id: snapshot })} <button type="button" class="button quiet small" aria-label=${t("audit.newest")} onClick=${() => set({})}>×</button></${Badge}>`}</div>`}
     <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("page.audit")} rows=${list.items} total=${list.total} columns=${[
-        { text: t("audit.time"), by: (e) => e.createdAt, cell: (e) => html`<button type="button" class="button link" onClick=${() => open((close) => html`<${Entry} e=${e} close=${close} />`)}><time datetime=${e.createdAt}>${dateTime(e.createdAt)}</time></button>` },
+        { text: t("audit.time"), by: (e) => e.createdAt, cell: (e) => html`<button type="button" class="button link" onClick=${() => open((close) => html`<${Entry} e=${e} close=${close} />`)}><${Time} at=${e.createdAt} /></button>` },
         { text: t("audit.action"), by: (e) => e.action, cell: (e) => html`<code>${e.action}</code>` }, { text: t("audit.user"), by: (e) => e.userName, cell: (e) => e.userName },
         { text: t("audit.target"), by: (e) => e.targetName || e.targetId, cell: (e) => (targetOf(e) ? html`<a href=${targetOf(e)}>${e.targetName || e.targetId}</a>` : e.targetName || e.targetId) },
         { text: t("list.state"), by: (e) => t("state." + e.status), cell: (e) => html`<${State} of=${e.status} />` },

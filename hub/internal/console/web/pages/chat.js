@@ -2,8 +2,8 @@
 import { html, useEffect, useRef, useState } from "../lib/preact.js";
 import { admin, all, call, canWrite, get, path, query, request } from "../app/api.js";
 import { currentPlace, go, setGuard, setQuery, to } from "../app/router.js";
-import { descriptionOf, relative, t, titleOf } from "../app/text.js";
-import { Button, describe, Empty, isEnter, Loaded, Page, State, useInterval, useLoad } from "../parts/basic.js";
+import { descriptionOf, t, titleOf } from "../app/text.js";
+import { Button, describe, Empty, isEnter, Loaded, Page, State, Time, useInterval, useLoad } from "../parts/basic.js";
 import { confirm, toast } from "../parts/dialog.js";
 import { Conversation } from "../parts/conversation.js";
 import { events } from "../parts/events.js";
@@ -40,7 +40,7 @@ function Sessions({ agent, current, version }) {
     await state.reload();
   };
   return html`<${Loaded} state=${state}>${(list) => html`<ul class="sessions">${each(list.items, "li", (s) => html`<li aria-current=${s.id === current ? "true" : undefined}>
-    <a href=${to("chat", agent, s.id)}>${s.title || t("chat.untitled")}<span>${relative(s.lastMessageAt || s.createdAt)}</span></a>
+    <a href=${to("chat", agent, s.id)}>${s.title || t("chat.untitled")}<span><${Time} at=${s.lastMessageAt || s.createdAt} /></span></a>
     <${Button} kind="quiet small" label=${t("chat.delete", { title: s.title || t("chat.untitled") })} action=${() => remove(s)}>×</${Button}></li>`)}</ul>
     ${list.items.length < list.total && html`<${Button} action=${() => setPages(pages + 1)}>${t("list.more")}</${Button}>`}`}</${Loaded}>`;
 }

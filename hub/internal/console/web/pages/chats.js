@@ -2,7 +2,7 @@
 import { html, textOf, useEffect, useRef, useState } from "../lib/preact.js";
 import { admin, all, call, get, isAdmin, query } from "../app/api.js";
 import { go, setQuery, to } from "../app/router.js";
-import { compact, dateTime, duration, instantOf, jsonOf, localOf, t } from "../app/text.js";
+import { clock, compact, duration, instantOf, jsonOf, localOf, t } from "../app/text.js";
 import { Badge, Button, Copy, describe, Empty, Facts, Loaded, LoadedPage, Page, Paging, Search, Tabs, Time, useLoad } from "../parts/basic.js";
 import { confirm, toast } from "../parts/dialog.js";
 import { chunkOf } from "../parts/conversation.js";
@@ -85,7 +85,7 @@ function Entry({ e }) {
   const kind = e.type === "message" ? e.role : e.type === "event" ? e.event?.type : e.type;
   const [open, setOpen] = useState(false);
   return html`<li><details class="fold" onToggle=${(event) => setOpen(event.target.open)}>
-    <summary><code>${e.seq}</code><${Badge} kind=${e.type === "message" ? "info" : ""}>${kind}</${Badge}><span class="what">${lineOf(e).slice(0, 200)}</span>${e.time && html`<time class="took" datetime=${textOf(e.time)} title=${dateTime(e.time)}>${textOf(e.time).slice(11, 23)}</time>`}</summary>
+    <summary><code>${e.seq}</code><${Badge} kind=${e.type === "message" ? "info" : ""}>${kind}</${Badge}><span class="what">${lineOf(e).slice(0, 200)}</span>${e.time && html`<span class="took"><${Time} at=${e.time} as=${clock} /></span>`}</summary>
     ${open && html`<div class="inside"><pre tabindex="0">${jsonOf(e)}</pre></div>`}</details></li>`;
 }
 

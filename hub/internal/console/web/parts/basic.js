@@ -1,5 +1,5 @@
 // The small parts of every page.
-import { html, useState, useEffect, useRef, useCallback } from "../lib/preact.js";
+import { html, textOf, useState, useEffect, useRef, useCallback } from "../lib/preact.js";
 import { dateTime, has, language, relative, t } from "../app/text.js";
 import { setQuery } from "../app/router.js";
 import { toast } from "./dialog.js";
@@ -109,8 +109,8 @@ export const Empty = ({ text, children }) => html`<div class="empty"><p>${text}<
 
 export const Badge = ({ kind = "", children }) => html`<span class="badge ${kind}">${children}</span>`;
 
-/** Time is a relative time with the absolute one as its title. */
-export const Time = ({ at }) => (at ? html`<time datetime=${at} title=${dateTime(at)}>${relative(at)}</time>` : html`<span class="soft">${t("time.never")}</span>`);
+/** Time is a relative time with the exact one as its title. as returns another form. */
+export const Time = ({ at, as = relative }) => (at ? html`<time datetime=${textOf(at)} title=${dateTime(at)}>${as(at)}</time>` : html`<span class="soft">${t("time.never")}</span>`);
 
 const kinds = { enabled: "ok", running: "ok", ready: "ok", active: "ok", connected: "ok", success: "ok", pending: "info", deploying: "info", starting: "info", stopping: "info", deleting: "info",
   unhealthy: "warn", missing: "warn", no_key: "warn", partial: "warn", needs_reconfiguration: "warn", failed: "bad", failure: "bad", disabled: "", stopped: "" };
