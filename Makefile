@@ -74,9 +74,9 @@ fuzz: ## every fuzz target for FUZZTIME (30s), one after another
 	done
 
 # Prints the programs with their versions, and every test.
-interop: ## run the runtime and the hub with third-party MCP servers, upstreams, clients and proxies (npm, Debian)
+interop: setup ## run the runtime and the hub with third-party MCP servers, upstreams, clients and proxies, and as new users do (npm, Debian)
 	@tools/interop/setup
-	@$(TOOL); go test -C tools/interop -count=1 -timeout=20m -v ./... | grep -v '^=== '
+	@$(TOOL); go test -C tools/interop -count=1 -timeout=30m -v ./... | grep -v '^=== '
 
 # All attacks run at the same time, each on its own server.
 soak: ## attack the servers for SOAKTIME (5m) at a low rate (Linux, PostgreSQL); prints memory and latencies

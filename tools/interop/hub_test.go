@@ -27,18 +27,24 @@ func TestMain(m *testing.M) {
 	if built, err = os.MkdirTemp("", "interop"); err != nil {
 		panic(err)
 	}
+	if err := os.Chmod(built, 0o755); err != nil { // agents have another user
+		panic(err)
+	}
 	code := m.Run()
 	_ = os.RemoveAll(built)
 	os.Exit(code)
 }
 
-var buildHub = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(built, "hub")
-	cmd := exec.Command("go", "build", "-o", path, "./cmd/hub")
+var buildHub = sync.OnceValues(func() (string, error) { return build("hub", "./cmd/hub") })
+
+// build builds a program of the repository, and returns its path.
+func build(name, directory string) (string, error) {
+	path := filepath.Join(built, name)
+	cmd := exec.Command("go", "build", "-o", path, directory)
 	cmd.Dir, cmd.Env = filepath.Join("..", ".."), append(os.Environ(), "GOWORK=") // go.work
 	cmd.Stderr = os.Stderr
 	return path, cmd.Run()
-})
+}
 
 // hub is a hub with an admin. It trusts proxies on 127.0.0.1.
 type hub struct {
