@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -17,8 +18,8 @@ func TestCommandsThatRemoveAsk(t *testing.T) {
 	n := 0
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
-		switch cmd.Name() {
-		case "delete", "undeploy", "revoke", "revoke-token":
+		removes := slices.Contains([]string{"delete", "undeploy", "revoke", "revoke-token"}, cmd.Name()) || cmd.Flags().Lookup("remove-key") != nil
+		if removes || cmd.CommandPath() == "agenthost users reset-password" {
 			n++
 			require.NotNil(t, cmd.Flags().Lookup("yes"), cmd.CommandPath())
 		}
@@ -27,7 +28,7 @@ func TestCommandsThatRemoveAsk(t *testing.T) {
 		}
 	}
 	walk(main.Root())
-	require.Greater(t, n, 12)
+	require.Greater(t, n, 14)
 }
 
 // On a terminal, the user decides after a text about what goes.

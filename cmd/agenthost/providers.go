@@ -93,6 +93,19 @@ func (a *app) setProviderCommand() *cobra.Command {
 		long: "Changes the settings of a provider that have flags. With --key, it reads a new key from the terminal or from a line of stdin.\n\n" +
 			"Of a built-in provider, only the key can be changed: it belongs to the organization.",
 		example: "  agenthost providers set Anthropic --key < key.txt\n  agenthost providers set Ollama --model gpt-oss:20b",
+		goes: func(ctx context.Context, c *client.Client, args []string) (string, error) {
+			if !removeKey {
+				return "", nil
+			}
+
+			p, err := findProvider(ctx, c, args[0])
+			if err != nil {
+				return "", err
+			}
+
+			users, err := usersOf(ctx, c, func(agent wire.Agent) bool { return agent.ProviderID == p.ID })
+			return fmt.Sprintf("The key of the provider %s will be removed: nobody can read it later. %s", p.Name, users), err
+		},
 		run: func(ctx context.Context, c *client.Client, args []string) error {
 			stored, err := findProvider(ctx, c, args[0])
 			if err != nil {

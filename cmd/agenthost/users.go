@@ -35,7 +35,7 @@ func (a *app) usersCommand() *cobra.Command {
 		listCommand(a, userKind, func(ctx context.Context, c *client.Client) iter.Seq2[wire.User, error] { return c.Users.List(ctx) }, userColumns),
 		getCommand(a, userKind, findUser, userColumns),
 		a.createUserCommand(), a.setUserCommand(),
-		a.userCommand("reset-password", "Print a new password for a user, who must change it", func(ctx context.Context, c *client.Client, user wire.User) error {
+		a.userCommand("reset-password", "Print a new password for a user, who must change it", resetGoes, func(ctx context.Context, c *client.Client, user wire.User) error {
 			password, err := c.Users.ResetPassword(ctx, user.ID)
 			if err != nil {
 				return err
@@ -44,15 +44,15 @@ func (a *app) usersCommand() *cobra.Command {
 			_, err = fmt.Fprintln(a.stdout, password)
 			return err
 		}),
-		a.userCommand("logins", "List the sign-ins of a user", sessions),
-		a.userCommand("sign-out", "End all sign-ins of a user", func(ctx context.Context, c *client.Client, user wire.User) error {
+		a.userCommand("logins", "List the sign-ins of a user", nil, sessions),
+		a.userCommand("sign-out", "End all sign-ins of a user", nil, func(ctx context.Context, c *client.Client, user wire.User) error {
 			if err := c.Users.EndSessions(ctx, user.ID); err != nil {
 				return err
 			}
 
 			return a.result("The sign-ins of %s are ended.", user.Username)
 		}),
-		a.userCommand("tokens", "List the CLI tokens of a user", tokens),
+		a.userCommand("tokens", "List the CLI tokens of a user", nil, tokens),
 		a.command(action{
 			use: "revoke-token USER TOKEN", short: "Revoke a CLI token of a user", args: []string{"USER", "TOKEN"}, complete: userNames,
 			example: "  agenthost users revoke-token mia ci",
@@ -95,12 +95,7 @@ func userGoes(ctx context.Context, c *client.Client, name string) (string, error
 		return "", err
 	}
 
-	tokens, err := count(c.Users.Tokens(ctx, user.ID), "CLI token", nil)
-	if err != nil {
-		return "", err
-	}
-
-	logins, err := count(c.Users.Sessions(ctx, user.ID), "sign-in", nil)
+	credentials, err := credentialsOf(ctx, c, user)
 	if err != nil {
 		return "", err
 	}
@@ -110,13 +105,38 @@ func userGoes(ctx context.Context, c *client.Client, name string) (string, error
 		return "", err
 	}
 
-	return fmt.Sprintf("With it go %s, %s and the budget. Admins can still read %s.", tokens, logins, chats), nil
+	return fmt.Sprintf("With it go %s and the budget. Admins can still read %s.", credentials, chats), nil
 }
 
-// userCommand returns a command for a user.
-func (a *app) userCommand(verb, short string, run func(context.Context, *client.Client, wire.User) error) *cobra.Command {
+// credentialsOf returns how many CLI tokens and sign-ins a user has.
+func credentialsOf(ctx context.Context, c *client.Client, user wire.User) (string, error) {
+	tokens, err := count(c.Users.Tokens(ctx, user.ID), "CLI token", nil)
+	if err != nil {
+		return "", err
+	}
+
+	logins, err := count(c.Users.Sessions(ctx, user.ID), "sign-in", nil)
+	return tokens + ", " + logins, err
+}
+
+// resetGoes returns what goes with the password of a user.
+func resetGoes(ctx context.Context, c *client.Client, args []string) (string, error) {
+	user, err := findUser(ctx, c, args[0])
+	if err != nil {
+		return "", err
+	}
+
+	credentials, err := credentialsOf(ctx, c, user)
+	return fmt.Sprintf("The password of %s will be replaced. With it go %s and the open invitations.", user.Username, credentials), err
+}
+
+// userCommand returns a command for a user. goes is that of its action.
+func (a *app) userCommand(verb, short string, goes func(context.Context, *client.Client, []string) (string, error),
+	run func(context.Context, *client.Client, wire.User) error,
+) *cobra.Command {
 	return a.command(action{
-		use: verb + " USER", short: short, args: []string{"USER"}, complete: userNames, example: "  agenthost users " + verb + " mia",
+		goes: goes,
+		use:  verb + " USER", short: short, args: []string{"USER"}, complete: userNames, example: "  agenthost users " + verb + " mia",
 		run: func(ctx context.Context, c *client.Client, args []string) error {
 			user, err := findUser(ctx, c, args[0])
 			if err != nil {

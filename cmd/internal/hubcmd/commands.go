@@ -67,7 +67,7 @@ again, without their files and conversations. The hub on the other machine must 
 run again. It fails while a hub serves the database: agenthost undeploy --stop stops an agent for longer.`,
 		}, func(ctx context.Context, h *hub.Hub, _ string) (string, error) {
 			if s.Deployer != deployProcess {
-				return "", fmt.Errorf("DEPLOYER is %s: this command is for agents that are processes of this machine", s.Deployer)
+				return "", fmt.Errorf("DEPLOYER is %s: this command is for agents that are processes of this machine; agenthost undeploy --stop stops another one", s.Deployer)
 			}
 
 			driver, err := s.processes(filepath.Join(s.DataDir, deploymentsDir))
