@@ -23,7 +23,7 @@ func TestCommandEnvironmentOfAnAgent(t *testing.T) {
 	b := newTab(t)
 	b.open(s.url + "/console/agents/helper/configure")
 	b.signIn("root", password)
-	b.see("Environment of commands")
+	b.see("Command environment")
 	const field = "textarea[name=commandEnv]"
 	require.JSONEq(t, `{"GIT_AUTHOR_NAME":"Helper"}`, eval[string](b, `document.querySelector("`+field+`").value`))
 	b.fill("input[name=maxTurns]", "25")
@@ -42,7 +42,7 @@ func TestCommandEnvironmentOfAnAgent(t *testing.T) {
 	b.wait(`document.querySelector(".form.dirty") === null`)
 	require.Empty(t, s.call("GET", path, root, nil, http.StatusOK)["commandEnv"])
 	b.visit("/agents/helper")
-	b.see("Budgets of users do not limit runs at /runtime")
+	b.see("User budgets do not apply to calls to /runtime")
 	b.clean(s.url)
 }
 

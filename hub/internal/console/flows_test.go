@@ -32,7 +32,7 @@ func TestTwoTabs(t *testing.T) {
 	one := newTab(t)
 	one.open(s.url + "/console/providers?q=demo")
 	one.signIn("root", password)
-	one.see("Services that serve models")
+	one.see("Services that run models")
 	require.Equal(t, "", eval[string](one, `document.cookie + JSON.stringify({...localStorage, ...sessionStorage}).replace("{}", "")`), "scripts cannot read the session")
 	two := one.another()
 	two.open(s.url + "/console/users")

@@ -52,7 +52,7 @@ func TestFromTheFirstAdminToAMember(t *testing.T) {
 	admin.see("There are no tokens.")
 	admin.fill("input[name=name]", "my computer")
 	admin.click("form button.primary")
-	admin.see("Store the token now")
+	admin.see("Copy the token now")
 	admin.see("cli_")
 	admin.fits()
 	admin.open(s.url + "/console/users")

@@ -38,6 +38,7 @@ func TestUsersOfTheProgram(t *testing.T) {
 			b.accessible("the sign-in at a program")
 			b.fits()
 			b.click("button.primary")
+			b.wait(`document.querySelector("[aria-busy]") === null`) // the button ignores another click before
 			b.see("Sign in at your program")
 			b.do(chromedp.Evaluate[chromedp.Void](`document.cookie = "program=7; path=/"`))
 			b.click("button.primary")

@@ -173,10 +173,58 @@ func TestErrorCodesHaveTexts(t *testing.T) {
 	}
 }
 
+// Every result of a probe has a text in the language of the user.
+func TestProbeCodesHaveTexts(t *testing.T) {
+	probe, err := os.ReadFile("../provider/probe.go")
+	require.NoError(t, err)
+	codes := regexp.MustCompile(`Probe\w+ += "(\w+)"`).FindAllStringSubmatch(string(probe), -1)
+	require.Greater(t, len(codes), 10)
+	en := texts(t, sources(t)["text/en.js"])
+	for _, code := range codes {
+		require.Contains(t, en, "probe."+code[1])
+	}
+}
+
 // Content becomes text of nodes: no module parses a text as HTML or runs it, or draws it as style.
 func TestModulesParseNoText(t *testing.T) {
 	for path, source := range sources(t) {
 		require.NotRegexp(t, `innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|dangerouslySet|\beval\(|new Function|srcdoc|localStorage\.setItem\("token`, source, path)
 		require.NotRegexp(t, `https?://(?:[^w]|www\.[^w])`, strings.NewReplacer("http://www.w3.org/", "", "https://api.example.com", "", "https://mcp.example.com", "").Replace(source), "%s: an address of another host", path)
+	}
+}
+
+// Texts are written as people of the field write them, in one voice: an explanation is a sentence,
+// a name is none, and a few turns are not used. Chinese texts have Chinese punctuation, and one form
+// of address.
+func TestTextsHaveOneVoice(t *testing.T) {
+	files := sources(t)
+	explains := regexp.MustCompile(`(_help|_text|_effect|\.text)$`)
+	names := regexp.MustCompile(`^(action|agent\.tab|audit\.category|condition|field|page|role|settings|state|usage)\.`)
+	example := regexp.MustCompile(`(for example: |例如：)\S.*$`)
+	unused := regexp.MustCompile(`\bserves\.|summaris|such as:|whose\b|\bTokens of\b|in thousandths|\bSilence of\b|\bThe name of the provider\b|\bof agents at\b|\ba word for\b|\b(labels|answers) have\b`)
+	mixed := regexp.MustCompile(`\p{Han}[,.:;?!()]|[,.:;?!()]\p{Han}|你`)
+	for language, stop := range map[string]string{"en": ".", "zh": "。"} {
+		for key, text := range texts(t, files["text/"+language+".js"]) {
+			forms, plural := text.(map[string]any)
+			if !plural {
+				forms = map[string]any{"": text}
+			}
+			for _, form := range forms {
+				form := form.(string)
+				sentence := strings.HasSuffix(form, stop)
+				switch {
+				case example.MatchString(form):
+				case explains.MatchString(key) && key != "aigc.text":
+					require.True(t, sentence, "%s: %s is no sentence: %s", language, key, form)
+				case names.MatchString(key):
+					require.False(t, sentence && key != "usage.none", "%s: %s is a sentence: %s", language, key, form)
+				}
+				if language == "en" {
+					require.NotRegexp(t, unused, form, key)
+				} else {
+					require.NotRegexp(t, mixed, form, key)
+				}
+			}
+		}
 	}
 }

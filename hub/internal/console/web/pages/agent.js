@@ -141,7 +141,7 @@ function YamlForm({ text, agent, reload }) {
 function Deployments({ agent, deployment, reload }) {
   const state = useLoad(() => (deployment.state === "not_deployed" ? { items: [] } : get(admin("agents", agent.name, "deploy", "revisions"))), [deployment.revision, deployment.servingRevision, deployment.state]);
   const rollback = async (r) => {
-    if (!(await confirm({ title: t("agent.rollback_title", { n: r.revision }), text: t("agent.rollback_text"), action: t("agent.rollback") }))) return;
+    if (!(await confirm({ title: t("agent.rollback_title", { n: r.revision }), text: t("agent.rollback_text", { n: r.revision }), action: t("agent.rollback") }))) return;
     await call("POST", admin("agents", agent.name, "deploy", "rollback"), { revision: r.revision });
     await reload();
   };

@@ -2,7 +2,7 @@
 import { html, useState } from "../lib/preact.js";
 import { admin, all, call } from "../app/api.js";
 import { t, titleOf } from "../app/text.js";
-import { describe, useLoad } from "../parts/basic.js";
+import { describeProbe, useLoad } from "../parts/basic.js";
 import { AreaField, CheckField, NamesField, NumberField, SelectField, TextField } from "../parts/form.js";
 
 const lists = ["tools", "skills", "mcps", "knowledge"];
@@ -93,7 +93,7 @@ function ModelField({ form, provider }) {
     setFound({ of: provider, models: [], note: t(asks ? "models.asking" : "models.no_key") });
     if (!asks) return;
     const result = await served(provider);
-    if (!result.ok) show([], t("models.unknown", { reason: describe(result) }));
+    if (!result.ok) show([], t("models.unknown", { reason: describeProbe(result) }));
     else if (!result.models?.length) show([], t("models.no_list"));
     else show(result.models, t("models.served", { n: result.models.length }));
   };

@@ -3,7 +3,7 @@ import { html, useRef, useState } from "../lib/preact.js";
 import { admin, call, canWrite, get, query, request, save, upload } from "../app/api.js";
 import { go, setQuery, to } from "../app/router.js";
 import { bytes, descriptionOf, t, titleOf } from "../app/text.js";
-import { Button, Copy, describe, Empty, Facts, Loaded, LoadedPage, Page, Paging, reasonsOf, Search, State, Time, useLoad } from "../parts/basic.js";
+import { Button, Copy, describeProbe, Empty, Facts, Loaded, LoadedPage, Page, Paging, reasonsOf, Search, State, Time, useLoad } from "../parts/basic.js";
 import { confirm, Dialog, open, toast } from "../parts/dialog.js";
 import { Diff } from "../parts/diff.js";
 import { AreaField, CheckField, Form, NamesField, NumberField, SelectField, TextField, useForm } from "../parts/form.js";
@@ -78,7 +78,7 @@ function Upload({ kind, accept, method, target, fields, onDone }) {
 function Probe({ run, use }) {
   const [result, setResult] = useState(null);
   return html`<div class="probe"><${Button} action=${async () => setResult(await run())}>${t("provider.probe")}</${Button}>
-    ${result && html`<div class="note ${result.ok ? "info" : "bad"}" role="status"><p>${result.ok ? t("provider.probe_ok", { ms: result.latencyMs }) : describe(result)}</p>
+    ${result && html`<div class="note ${result.ok ? "info" : "bad"}" role="status"><p>${result.ok ? t("provider.probe_ok", { ms: result.latencyMs }) : describeProbe(result)}</p>
       ${result.models && result.models.length > 0 && html`<p>${t("provider.models_found", { n: result.models.length })} ${result.models.slice(0, 12).map((m) => html`<code>${m.id}</code> `)}</p>
         ${use && html`<${Button} kind="small" action=${() => use(result.models)}>${t("provider.use_models")}</${Button}>`}`}</div>`}</div>`;
 }

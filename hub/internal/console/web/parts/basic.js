@@ -79,6 +79,9 @@ export function reasonOf(text) {
 /** reasonsOf returns the reasons of all fields, or the text of the error. */
 export const reasonsOf = (fault) => Object.entries(fault.fields || {}).map(([field, text]) => field + " " + reasonOf(text)).join("; ") || describe(fault);
 
+/** describeProbe returns why a provider could not be tested: the result of its probe, or the fault of the request. */
+export const describeProbe = (result) => (has("probe." + result.errorCode) ? t("probe." + result.errorCode) : describe(result));
+
 /** Problem is the state of a page that cannot show its content. */
 export function Problem({ fault, retry }) {
   return html`<div class="problem" role="alert">
