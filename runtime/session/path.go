@@ -2,18 +2,18 @@ package session
 
 import (
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/internal/pattern"
 )
 
-var agentForm = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)
+var agentForm = pattern.Compile(`^[a-z0-9](-?[a-z0-9])*$`)
 
 // validAgent reports whether id is a valid agent id. As in validFile, IsLocal rejects the device
 // names of Windows.
 func validAgent(id string) bool {
-	return len(id) <= 63 && agentForm.MatchString(id) && filepath.IsLocal(id)
+	return len(id) <= 63 && agentForm().MatchString(id) && filepath.IsLocal(id)
 }
 
 func validFile(id string) bool { return ids.ValidSession(id) && filepath.IsLocal(id+extension) }

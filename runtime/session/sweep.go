@@ -7,9 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/seed93082962/agenthost/internal/pattern"
 )
 
 const (
@@ -65,12 +66,12 @@ func (f *Files) sweepStep(w *walk) bool {
 	return true
 }
 
-var shardForm = regexp.MustCompile(`^[0-9a-f]{2}$`)
+var shardForm = pattern.Compile(`^[0-9a-f]{2}$`)
 
 // sweepFolder adds the folder of an agent or a shard to the walk.
 func (f *Files) sweepFolder(w *walk, name string) {
 	isAgent := w.folder == f.base && validAgent(name)
-	isShard := filepath.Dir(w.folder) == f.base && shardForm.MatchString(name)
+	isShard := filepath.Dir(w.folder) == f.base && shardForm().MatchString(name)
 	if isAgent || isShard {
 		w.folders = append(w.folders, filepath.Join(w.folder, name))
 	}

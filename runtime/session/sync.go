@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 )
 
 // syncRequest is a file or a folder that waits for its sync.
@@ -14,7 +15,7 @@ type syncRequest struct {
 	done   chan error
 }
 
-// sync syncs a file, unless it is nil, and before it the folder, unless that is "". Calls at the
+// sync syncs a file, unless it is nil, and after it the folder, unless that is "". Calls at the
 // same time share their syncs: those that wait for a group in progress are the next group.
 func (f *Files) sync(file *os.File, folder string) error {
 	r := syncRequest{file: file, folder: folder, done: make(chan error, 1)}
@@ -49,8 +50,25 @@ func (f *Files) syncWaiting() {
 // maxSyncs bounds the files of a group that are synced in parallel. Each occupies a thread.
 const maxSyncs = 32
 
-// syncGroup syncs the folders of a group first, each once, and then its files.
+// syncGroup syncs the files of a group, and then its folders, each once. On most file systems, the
+// sync of a new file stores its name too, and that of its folder has nothing left to write.
 func (f *Files) syncGroup(group []syncRequest) {
+	errs := make([]error, len(group))
+	var next atomic.Int64
+	work := func() {
+		for i := next.Add(1) - 1; i < int64(len(group)); i = next.Add(1) - 1 {
+			if file := group[i].file; file != nil {
+				errs[i] = f.syncFile(file)
+			}
+		}
+	}
+	var workers sync.WaitGroup
+	for range min(len(group), maxSyncs) - 1 {
+		workers.Go(work)
+	}
+
+	work()
+	workers.Wait()
 	synced := map[string]bool{"": true}
 	for _, r := range group {
 		if !synced[r.folder] {
@@ -59,36 +77,15 @@ func (f *Files) syncGroup(group []syncRequest) {
 		}
 	}
 
-	requests := make(chan syncRequest, len(group))
-	for _, r := range group {
-		requests <- r
+	for i, r := range group {
+		r.done <- errs[i]
 	}
-
-	close(requests)
-	var workers sync.WaitGroup
-	for range min(len(group), maxSyncs) {
-		workers.Go(func() {
-			for r := range requests {
-				r.done <- f.syncOne(r.file)
-			}
-		})
-	}
-
-	workers.Wait()
-}
-
-func (f *Files) syncOne(file *os.File) error {
-	if file == nil {
-		return nil
-	}
-
-	return f.syncFile(file)
 }
 
 // syncFolder syncs a folder, and the ones above it if the store has not synced them yet. It ignores
 // errors: not every system can sync a folder, and the sync of the file reports a failing disk.
 func (f *Files) syncFolder(path string) {
-	if folder, err := f.root.Open(path); err == nil {
+	if folder, err := f.root.OpenFile(path, os.O_RDONLY|openFlags, 0); err == nil {
 		_ = f.syncFile(folder)
 		_ = folder.Close()
 	}
