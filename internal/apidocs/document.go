@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"html/template"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/pattern"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -243,16 +243,16 @@ func resolve(root, n node) node {
 }
 
 var (
-	reference = regexp.MustCompile(`(^|[^a-z])#/components/schemas/([A-Za-z0-9_.-]+)`) // not of another document
-	mdLink    = regexp.MustCompile(`\[([^\]]+)\]\(#/components/schemas/([A-Za-z0-9_.-]+)\)`)
-	mdCode    = regexp.MustCompile("`([^`]+)`")
-	mdBold    = regexp.MustCompile(`\*\*([^*]+)\*\*`)
-	blankLine = regexp.MustCompile(`\n\s*\n`)
+	reference = pattern.Compile(`(^|[^a-z])#/components/schemas/([A-Za-z0-9_.-]+)`) // not of another document
+	mdLink    = pattern.Compile(`\[([^\]]+)\]\(#/components/schemas/([A-Za-z0-9_.-]+)\)`)
+	mdCode    = pattern.Compile("`([^`]+)`")
+	mdBold    = pattern.Compile(`\*\*([^*]+)\*\*`)
+	blankLine = pattern.Compile(`\n\s*\n`)
 )
 
 // link replaces references in escaped text by links to the schemas of the page.
 func link(escaped string) template.HTML {
-	return template.HTML(reference.ReplaceAllString(escaped, `$1<a href="#schema-$2">$2</a>`)) // the text is escaped
+	return template.HTML(reference().ReplaceAllString(escaped, `$1<a href="#schema-$2">$2</a>`)) // the text is escaped
 }
 
 // prose renders the Markdown of descriptions: paragraphs, code, bold text, and links to schemas.
@@ -263,11 +263,11 @@ func prose(text string) template.HTML {
 	}
 
 	var b strings.Builder
-	for _, paragraph := range blankLine.Split(text, -1) {
+	for _, paragraph := range blankLine().Split(text, -1) {
 		p := template.HTMLEscapeString(paragraph)
-		p = mdLink.ReplaceAllString(p, `<a href="#schema-$2">$1</a>`)
-		p = mdBold.ReplaceAllString(p, `<strong>$1</strong>`)
-		b.WriteString("<p>" + mdCode.ReplaceAllString(p, `<code>$1</code>`) + "</p>")
+		p = mdLink().ReplaceAllString(p, `<a href="#schema-$2">$1</a>`)
+		p = mdBold().ReplaceAllString(p, `<strong>$1</strong>`)
+		b.WriteString("<p>" + mdCode().ReplaceAllString(p, `<code>$1</code>`) + "</p>")
 	}
 
 	return template.HTML(b.String()) // the text is escaped

@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/pattern"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -102,11 +102,11 @@ func body(root, content node) string {
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // simple is text that needs no quotes in a URL or a shell.
-var simple = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+var simple = pattern.Compile(`^[A-Za-z0-9._-]+$`)
 
 // value returns the example of a parameter, or a variable of the shell.
 func (p parameter) value() string {
-	if simple.MatchString(p.example) {
+	if simple().MatchString(p.example) {
 		return p.example
 	}
 

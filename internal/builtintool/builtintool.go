@@ -4,8 +4,9 @@ package builtintool
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
+
+	"github.com/seed93082962/agenthost/internal/pattern"
 )
 
 // Tool describes a tool that is part of every runtime.
@@ -36,7 +37,7 @@ func All() []Tool {
 	}
 }
 
-var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var toolName = pattern.Compile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // serverPrefix begins the names of the tools of MCP servers.
 const serverPrefix = "mcp__"
@@ -44,7 +45,7 @@ const serverPrefix = "mcp__"
 // CheckName returns an error if a custom tool cannot have the name: it is malformed, it begins
 // as those of MCP servers, or only letter case distinguishes it from a built-in tool.
 func CheckName(name string) error {
-	if !toolName.MatchString(name) {
+	if !toolName().MatchString(name) {
 		return fmt.Errorf("the name %.80q does not consist of 1 to 64 letters, digits, _ and -", name)
 	}
 

@@ -5,10 +5,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 
+	"github.com/seed93082962/agenthost/internal/pattern"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -224,14 +224,14 @@ func field(front []byte, key string) string {
 	}
 
 	text := unquote(strings.Join(words, " "))
-	if key == keyName && !nameForm.MatchString(text) {
+	if key == keyName && !nameForm().MatchString(text) {
 		return "" // part of another value
 	}
 
 	return text
 }
 
-var nameForm = regexp.MustCompile(`^[\pL\pN]( ?[\pL\pM\pN._-])*$`)
+var nameForm = pattern.Compile(`^[\pL\pN]( ?[\pL\pM\pN._-])*$`)
 
 // linesOf returns the line of a key and the empty and indented lines after it.
 func linesOf(front, key string) []string {

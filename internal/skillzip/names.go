@@ -3,11 +3,11 @@ package skillzip
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/seed93082962/agenthost/internal/pattern"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -136,16 +136,16 @@ func isUnsafe(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
 }
 
-var skillName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+var skillName = pattern.Compile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // SkillName returns the name of a skill in a hub: the declared one, or that of its folder if none
 // is declared or the declared one cannot be a name. It reports whether the result can be one.
 func SkillName(declared, folder string) (string, bool) {
-	if declared == "" || !skillName.MatchString(declared) && skillName.MatchString(folder) {
+	if declared == "" || !skillName().MatchString(declared) && skillName().MatchString(folder) {
 		declared = folder
 	}
 
-	return declared, skillName.MatchString(declared)
+	return declared, skillName().MatchString(declared)
 }
 
 // IsForeign reports whether a system added the entry, which is no part of the skill. macOS writes

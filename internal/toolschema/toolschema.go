@@ -71,10 +71,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/seed93082962/agenthost/internal/pattern"
 )
 
 // Fitted is a schema that the APIs of models accept.
@@ -325,8 +326,8 @@ func (f *fitter) target(ref string) (any, bool) {
 const maxName = 64
 
 var (
-	validName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
-	otherRune = regexp.MustCompile(`[^a-zA-Z0-9_.-]`)
+	validName = pattern.Compile(`^[a-zA-Z0-9_.-]{1,64}$`)
+	otherRune = pattern.Compile(`[^a-zA-Z0-9_.-]`)
 )
 
 // rename renames the properties whose names the APIs reject. The description of each begins with
@@ -335,7 +336,7 @@ func (f *fitter) rename() {
 	properties := f.root["properties"].(object)
 	suffixes := map[string]int{} // the last one of each name
 	for _, original := range slices.Sorted(maps.Keys(properties)) {
-		if validName.MatchString(original) {
+		if validName().MatchString(original) {
 			continue
 		}
 
@@ -343,7 +344,7 @@ func (f *fitter) rename() {
 			f.names = map[string]string{}
 		}
 
-		base := otherRune.ReplaceAllString(original, "_")
+		base := otherRune().ReplaceAllString(original, "_")
 		base = base[:min(len(base), maxName)]
 		name := base
 		for {

@@ -1,9 +1,9 @@
 package agent
 
 import (
-	"regexp"
 	"strconv"
 
+	"github.com/seed93082962/agenthost/internal/pattern"
 	"github.com/seed93082962/agenthost/internal/quantity"
 )
 
@@ -28,13 +28,13 @@ type Deployment struct {
 }
 
 var (
-	memoryForm = regexp.MustCompile(`^([1-9][0-9]{0,7})(Mi|Gi)$`)
-	cpuForm    = regexp.MustCompile(`^([1-9][0-9]{0,7})m$`)
+	memoryForm = pattern.Compile(`^([1-9][0-9]{0,7})(Mi|Gi)$`)
+	cpuForm    = pattern.Compile(`^([1-9][0-9]{0,7})m$`)
 )
 
 // Bytes returns Memory in bytes, or 0 if it is not set.
 func (d Deployment) Bytes() int64 {
-	parts := memoryForm.FindStringSubmatch(d.Memory)
+	parts := memoryForm().FindStringSubmatch(d.Memory)
 	if parts == nil {
 		return 0
 	}
@@ -49,7 +49,7 @@ func (d Deployment) Bytes() int64 {
 
 // MilliCPU returns CPU in thousandths of a processor, or 0 if it is not set.
 func (d Deployment) MilliCPU() int64 {
-	parts := cpuForm.FindStringSubmatch(d.CPU)
+	parts := cpuForm().FindStringSubmatch(d.CPU)
 	if parts == nil {
 		return 0
 	}

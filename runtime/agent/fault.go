@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/seed93082962/agenthost/internal/pattern"
 )
 
 // Fault is one mistake in a configuration.
@@ -67,13 +68,13 @@ func (fs Faults) sort() {
 	})
 }
 
-var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var plainKey = pattern.Compile(`^[A-Za-z0-9_-]+$`)
 
 // child returns the key of an entry of a map: provider.baseUrl, or datasets["a.b"] for a name that
 // contains other characters.
 func child(parent, name string) string {
 	switch {
-	case !plainKey.MatchString(name):
+	case !plainKey().MatchString(name):
 		return parent + "[" + strconv.Quote(name) + "]"
 	case parent == "":
 		return name

@@ -5,13 +5,13 @@ import (
 	"math"
 	"net/url"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/seed93082962/agenthost/runtime/internal/permission"
 
 	"github.com/seed93082962/agenthost/internal/agentvalue"
+	"github.com/seed93082962/agenthost/internal/pattern"
 )
 
 var (
@@ -19,15 +19,15 @@ var (
 	settingSources  = []string{"user", "project", "local"}
 	transports      = []string{agentvalue.TransportStdio, agentvalue.TransportSSE, agentvalue.TransportHTTP}
 
-	agentID = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)
+	agentID = pattern.Compile(`^[a-z0-9](-?[a-z0-9])*$`)
 	// A server's name is part of tool names, mcp__<server>__<tool>. Models accept only these
 	// characters, and a second _ would be ambiguous.
-	serverName = regexp.MustCompile(`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`)
+	serverName = pattern.Compile(`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`)
 	// A comma separates keys in the environment, and other characters are invalid in a header.
-	apiKey = regexp.MustCompile(`^[!-+\--~]+$`)
+	apiKey = pattern.Compile(`^[!-+\--~]+$`)
 	// It is an element of a path.
-	archiveName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
-	fileHash    = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	archiveName = pattern.Compile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+	fileHash    = pattern.Compile(`^sha256:[0-9a-f]{64}$`)
 )
 
 // Validate returns the faults that prevent a program from starting, as [Faults] without lines.
@@ -60,7 +60,7 @@ func (r *rules) file(f *File) {
 		switch {
 		case k == "":
 			r.faults.add(element("auth.apiKey", i), "must not be empty")
-		case !apiKey.MatchString(string(k)):
+		case !apiKey().MatchString(string(k)):
 			r.faults.add(element("auth.apiKey", i), "must be visible ASCII characters without commas")
 		}
 	}
@@ -104,7 +104,7 @@ func (r *rules) limits(l Limits, key string) {
 
 func (r *rules) agent(a *Agent, key string) {
 	at := func(name string) string { return child(key, name) }
-	if r.required(at("id"), a.ID) && (len(a.ID) > 63 || !agentID.MatchString(a.ID)) {
+	if r.required(at("id"), a.ID) && (len(a.ID) > 63 || !agentID().MatchString(a.ID)) {
 		r.faults.add(at("id"), "%q must consist of lower-case letters and digits with single hyphens between them, at most 63 characters", a.ID)
 	}
 
@@ -155,7 +155,7 @@ func (r *rules) commandEnv(env map[string]Secret, key string) {
 	bytes := 0
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		bytes += len(name) + len(env[name])
-		if !variableName.MatchString(name) {
+		if !variableName().MatchString(name) {
 			r.faults.add(child(key, name), "must have a name of letters, digits and underscores")
 		}
 
@@ -171,7 +171,7 @@ func (r *rules) commandEnv(env map[string]Secret, key string) {
 
 const maxCommandEnv = 64 << 10 // bytes of names and values
 
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+var variableName = pattern.Compile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
 func (r *rules) thinking(t Thinking, key string) {
 	budget, effort, kind := child(key, "budgetTokens"), child(key, "effort"), child(key, "type")
@@ -224,7 +224,7 @@ func (r *rules) provider(p Provider, key string) {
 }
 
 func (r *rules) server(s MCPServer, name, key string) {
-	if !serverName.MatchString(name) {
+	if !serverName().MatchString(name) {
 		r.faults.add(key, "a name must consist of letters, digits, hyphens and single underscores between them")
 	}
 
@@ -293,12 +293,12 @@ func (r *rules) customTool(t CustomTool, key string) {
 }
 
 func (r *rules) skillArchive(s SkillArchive, key string) {
-	if r.required(child(key, "name"), s.Name) && !archiveName.MatchString(s.Name) {
+	if r.required(child(key, "name"), s.Name) && !archiveName().MatchString(s.Name) {
 		r.faults.add(child(key, "name"), "%q must consist of at most 100 letters, digits, dots, hyphens and underscores, and begin with a letter or digit", s.Name)
 	}
 
 	r.required(child(key, "url"), s.URL)
-	if r.required(child(key, "hash"), s.Hash) && !fileHash.MatchString(s.Hash) {
+	if r.required(child(key, "hash"), s.Hash) && !fileHash().MatchString(s.Hash) {
 		r.faults.add(child(key, "hash"), "must be sha256: and 64 hex digits in lower case")
 	}
 }
@@ -357,7 +357,7 @@ func (a *Agent) Check() error {
 	}
 
 	for i, t := range a.CustomTools {
-		if t.Hash != "" && !fileHash.MatchString(t.Hash) {
+		if t.Hash != "" && !fileHash().MatchString(t.Hash) {
 			faults.add(child(element("customTools", i), "hash"), "must be sha256: and 64 lower-case hex digits")
 		}
 	}

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"sort"
 	"strconv"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/pattern"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -53,7 +53,7 @@ func parseYAML(data []byte) (*yaml.Node, error) {
 	return nil, syntaxErrorf(place{second.Line, second.Column}, "a second document begins here; a configuration is one document")
 }
 
-var yamlMessage = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
+var yamlMessage = pattern.Compile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
 
 // maxSearched bounds the file, in bytes, of which yamlError parses prefixes.
 const maxSearched = 64 << 10
@@ -68,7 +68,7 @@ func yamlError(data []byte, err error) error {
 	}
 
 	message, line := err.Error(), 1
-	if m := yamlMessage.FindStringSubmatch(message); m != nil {
+	if m := yamlMessage().FindStringSubmatch(message); m != nil {
 		message = m[2]
 		line, _ = strconv.Atoi(m[1])
 	}
@@ -208,7 +208,7 @@ func yamlOf(v any) (*yaml.Node, error) {
 // styleOf returns the style in which a text is encoded. The package encodes text of several lines
 // as a block, some of which do not decode to the same text.
 func styleOf(s string) yaml.Style {
-	if strings.Contains(s, "\n") && !plainBlock.MatchString(s) {
+	if strings.Contains(s, "\n") && !plainBlock().MatchString(s) {
 		return yaml.DoubleQuotedStyle
 	}
 
@@ -217,4 +217,4 @@ func styleOf(s string) yaml.Style {
 
 // plainBlock matches printable text that neither begins nor ends with white space, except for a
 // final line end.
-var plainBlock = regexp.MustCompile(`^[^\pC\pZ](?:(?:[^\pC\pZ]|[ \n])*[^\pC\pZ])?\n?$`)
+var plainBlock = pattern.Compile(`^[^\pC\pZ](?:(?:[^\pC\pZ]|[ \n])*[^\pC\pZ])?\n?$`)

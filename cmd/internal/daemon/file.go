@@ -6,12 +6,12 @@ import (
 	"errors"
 	"io"
 	"reflect"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/seed93082962/agenthost/internal/pattern"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -39,7 +39,7 @@ func (o *Origins) readFile(path string, all []setting) {
 	if err != nil {
 		at := agent.Fault{File: path, Line: 1}
 		message := err.Error()
-		if m := yamlMessage.FindStringSubmatch(message); m != nil {
+		if m := yamlMessage().FindStringSubmatch(message); m != nil {
 			at.Line, _ = strconv.Atoi(m[1])
 			message = m[2]
 		}
@@ -52,7 +52,7 @@ func (o *Origins) readFile(path string, all []setting) {
 	o.walk(root, agent.Fault{File: path, Line: root.Line}, known)
 }
 
-var yamlMessage = regexp.MustCompile(`(?s)^yaml: (?:unmarshal errors:\s*)?line (\d+): (.*)$`)
+var yamlMessage = pattern.Compile(`(?s)^yaml: (?:unmarshal errors:\s*)?line (\d+): (.*)$`)
 
 // parseFile returns the one document of a file.
 func parseFile(path string) (*yaml.Node, error) {

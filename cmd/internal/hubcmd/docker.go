@@ -9,13 +9,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/docker"
 	"github.com/seed93082962/agenthost/hub/deploy/process"
+	"github.com/seed93082962/agenthost/internal/pattern"
 )
 
 // shownEnv names the variables of the hub that its containers have too. The platform shows them.
@@ -70,9 +70,9 @@ func (s *settings) containerEnv(who string) []string {
 // without a namespace of control groups, theirs have it. A container without a name has a part as
 // its host name.
 var (
-	mountedID = regexp.MustCompile(`/([0-9a-f]{64})/(?:hostname|hosts|resolv\.conf) /etc/(?:hostname|hosts|resolv\.conf) `)
-	groupID   = regexp.MustCompile(`(?m)^\d+:[^\n]*[/-]([0-9a-f]{64})(?:\.scope)?$`)
-	shortID   = regexp.MustCompile(`^([0-9a-f]{12})$`)
+	mountedID = pattern.Compile(`/([0-9a-f]{64})/(?:hostname|hosts|resolv\.conf) /etc/(?:hostname|hosts|resolv\.conf) `)
+	groupID   = pattern.Compile(`(?m)^\d+:[^\n]*[/-]([0-9a-f]{64})(?:\.scope)?$`)
+	shortID   = pattern.Compile(`^([0-9a-f]{12})$`)
 )
 
 // ownContainer returns the id of the container in which the hub runs, or "".
@@ -88,7 +88,7 @@ func ownContainer() string {
 }
 
 func containerID(mounts, groups []byte, name string) string {
-	for _, m := range [][][]byte{mountedID.FindSubmatch(mounts), groupID.FindSubmatch(groups), shortID.FindSubmatch([]byte(name))} {
+	for _, m := range [][][]byte{mountedID().FindSubmatch(mounts), groupID().FindSubmatch(groups), shortID().FindSubmatch([]byte(name))} {
 		if m != nil {
 			return string(m[1])
 		}

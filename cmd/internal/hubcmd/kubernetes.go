@@ -3,7 +3,6 @@ package hubcmd
 import (
 	"log/slog"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/kubernetes"
+	"github.com/seed93082962/agenthost/internal/pattern"
 )
 
 // namespaceFile is where a pod finds the name of its namespace.
@@ -66,13 +66,13 @@ func (s *settings) kubernetes(log *slog.Logger) (deploy.Driver, error) {
 }
 
 // objectName is the form of the names in GATEWAY_PARENT.
-var objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+var objectName = pattern.Compile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 
 // gatewayParent returns the namespace, the name and the listener of GATEWAY_PARENT.
 func (s *settings) gatewayParent() [3]string {
 	parts := append(strings.Split(s.GatewayParent, "/"), "")
 	names := parts[:len(parts)-1]
-	if len(names) < 2 || len(names) > 3 || slices.ContainsFunc(names, func(part string) bool { return !objectName.MatchString(part) }) {
+	if len(names) < 2 || len(names) > 3 || slices.ContainsFunc(names, func(part string) bool { return !objectName().MatchString(part) }) {
 		s.Fault(&s.GatewayParent, "%q is not NAMESPACE/NAME of a Gateway, or NAMESPACE/NAME/LISTENER", s.GatewayParent)
 		return [3]string{}
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 
 	"github.com/JohannesKaufmann/html-to-markdown/v2/collapse"
@@ -14,6 +13,7 @@ import (
 	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/commonmark"
 	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/strikethrough"
 	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/table"
+	"github.com/seed93082962/agenthost/internal/pattern"
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 )
@@ -114,8 +114,8 @@ func render(ctx context.Context, root *html.Node) (string, error) {
 }
 
 var (
-	blankLines = regexp.MustCompile(`\n[ \n]*\n`)
-	cellBreaks = regexp.MustCompile(`(?:<br />){2,}`) // the ends of blocks in a cell
+	blankLines = pattern.Compile(`\n[ \n]*\n`)
+	cellBreaks = pattern.Compile(`(?:<br />){2,}`) // the ends of blocks in a cell
 )
 
 // base is the plugin that the others require: which elements are blocks, and white space. The one
@@ -135,8 +135,8 @@ func (base) Init(c *converter.Converter) error {
 		collapse.Collapse(root, &collapse.DomFuncs{IsBlockNode: func(n *html.Node) bool { return kinds[atom.Lookup([]byte(n.Data))] >= block }})
 	}, converter.PriorityLate)
 	c.Register.PostRenderer(func(_ converter.Context, text []byte) []byte {
-		text = blankLines.ReplaceAll(bytes.TrimSpace(text), []byte("\n\n"))
-		return cellBreaks.ReplaceAll(text, []byte("<br />"))
+		text = blankLines().ReplaceAll(bytes.TrimSpace(text), []byte("\n\n"))
+		return cellBreaks().ReplaceAll(text, []byte("<br />"))
 	}, converter.PriorityStandard)
 	return nil
 }

@@ -3,9 +3,9 @@ package engine
 import (
 	"crypto/sha256"
 	"encoding/base32"
-	"regexp"
 	"slices"
 
+	"github.com/seed93082962/agenthost/internal/pattern"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
@@ -133,12 +133,12 @@ func withCallIDs(content []model.Block, calls map[string]bool) []model.Block {
 	return out
 }
 
-var portableForm = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
+var portableForm = pattern.Compile(`^[a-zA-Z0-9]{9}$`)
 
 // portableID returns the id of a tool call in the form that Mistral requires, which is the
 // strictest. The same id always has the same result, so that prompt caches match.
 func portableID(id string) string {
-	if portableForm.MatchString(id) {
+	if portableForm().MatchString(id) {
 		return id
 	}
 

@@ -4,10 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/pattern"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
 )
@@ -278,13 +278,13 @@ func (c *client) result(b *model.Block) block {
 	return r
 }
 
-var toolID = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+var toolID = pattern.Compile(`^[a-zA-Z0-9_-]+$`)
 
 // toolID returns the id of a call in the form that Anthropic requires. Its own ids have this form,
 // but a conversation may begin with those of another vendor. The same id always has the same
 // result. Other servers get their ids back unchanged: gateways put a signature into them.
 func (c *client) toolID(id string) string {
-	if !c.vendor || toolID.MatchString(id) {
+	if !c.vendor || toolID().MatchString(id) {
 		return id
 	}
 

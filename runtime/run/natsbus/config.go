@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/seed93082962/agenthost/internal/pattern"
 )
 
 // Config configures [Open].
@@ -48,7 +48,7 @@ const defaultBucket = "agenthost-runs"
 
 const maxURL = 8 << 10 // bytes
 
-var bucketName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var bucketName = pattern.Compile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // Parse parses a URL:
 //
@@ -126,9 +126,9 @@ func (c *Config) check() error {
 	switch {
 	case len(c.Servers) == 0:
 		return errors.New("there is no server")
-	case !bucketName.MatchString(c.Bucket):
+	case !bucketName().MatchString(c.Bucket):
 		return errors.New("the bucket must have 1 to 64 of A-Z, a-z, 0-9, '_' and '-'")
-	case c.Scope != "" && !bucketName.MatchString(c.Scope):
+	case c.Scope != "" && !bucketName().MatchString(c.Scope):
 		return errors.New("the scope must have at most 64 of A-Z, a-z, 0-9, '_' and '-'")
 	case c.CredentialsFile != "" && c.SeedFile != "":
 		return errors.New("credentials and nkey are both set")

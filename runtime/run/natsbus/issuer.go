@@ -32,7 +32,7 @@ func NewIssuer(seed []byte, account, bucket string) (*Issuer, error) {
 		account = public
 	}
 
-	if !nkeys.IsValidPublicAccountKey(account) || !bucketName.MatchString(bucket) {
+	if !nkeys.IsValidPublicAccountKey(account) || !bucketName().MatchString(bucket) {
 		return nil, errors.New("the public key of the NATS account, or the bucket, is malformed")
 	}
 
@@ -49,7 +49,7 @@ func NewIssuer(seed []byte, account, bucket string) (*Issuer, error) {
 // entry again within seconds, and other replicas cannot cancel the run until then. Use an account
 // for each runtime if they attack each other.
 func (i *Issuer) Credentials(scope string) ([]byte, error) {
-	if !bucketName.MatchString(scope) {
+	if !bucketName().MatchString(scope) {
 		return nil, errors.New("issue credentials: the scope is malformed")
 	}
 

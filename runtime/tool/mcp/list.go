@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -17,6 +16,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/internal/pattern"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
@@ -165,7 +165,7 @@ func (c *collection) add(t *sdk.Tool, requiresTask bool) {
 	case len(c.specs)+len(c.mapped) == maxTools:
 		c.full = true
 		return
-	case !legalName.MatchString(t.Name):
+	case !legalName().MatchString(t.Name):
 		c.leaveOut(t.Name, "has a name that the protocol does not allow")
 		return
 	case c.names[full]:
@@ -195,7 +195,7 @@ func (c *collection) add(t *sdk.Tool, requiresTask bool) {
 	}
 
 	offered := spec{tool.Spec{Name: full, Description: excerpt.Shorten(description, maxDescription), InputSchema: schema}, t.Name}
-	if modelName.MatchString(full) {
+	if modelName().MatchString(full) {
 		c.specs = append(c.specs, offered)
 		return
 	}
@@ -247,8 +247,8 @@ func objectSchema(schema any) (json.RawMessage, error) {
 const hashLength = 8
 
 var (
-	legalName = regexp.MustCompile(`^[A-Za-z0-9_./-]{1,128}$`) // of the protocol, for a tool
-	modelName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)    // with the prefix of the server
+	legalName = pattern.Compile(`^[A-Za-z0-9_./-]{1,128}$`) // of the protocol, for a tool
+	modelName = pattern.Compile(`^[A-Za-z0-9_-]{1,64}$`)    // with the prefix of the server
 )
 
 var modelCharacters = strings.NewReplacer(".", "_", "/", "_")

@@ -61,11 +61,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/seed93082962/agenthost/internal/agentvalue"
+	"github.com/seed93082962/agenthost/internal/pattern"
 	"github.com/seed93082962/agenthost/internal/privatedir"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
@@ -141,7 +141,7 @@ func New(cfg Config) (*Connector, error) {
 func (c *Connector) PrivateDir() string { return c.dirs.Path() }
 
 // With a double underscore in a name, mcp__a__b__c would be ambiguous.
-var serverName = regexp.MustCompile(`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`)
+var serverName = pattern.Compile(`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`)
 
 // Open returns a server that is not connected yet: it checks the definition and does no I/O. Close
 // of the server waits for the end of its process group and its requests, for about 1 s at most.
@@ -157,7 +157,7 @@ var serverName = regexp.MustCompile(`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`)
 // If box is not nil, a stdio server is confined by it. The caller closes box after the server. It
 // starts in the home of box, unless def has a cwd.
 func (c *Connector) Open(name string, def agent.MCPServer, limits agent.Limits, box tool.Confiner) (tool.Server, error) {
-	if !serverName.MatchString(name) || len(prefix(name)) >= maxName {
+	if !serverName().MatchString(name) || len(prefix(name)) >= maxName {
 		return nil, fmt.Errorf("open mcp server %.80q: a name has letters, digits, hyphens and single underscores between them, at most %d",
 			name, maxName-1-len(prefix("")))
 	}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/internal/pattern"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 
 // unknownSession matches the messages of servers that respond with 400 instead of 404 to a session
 // that they do not know.
-var unknownSession = regexp.MustCompile(`(?i)session|not initialized`)
+var unknownSession = pattern.Compile(`(?i)session|not initialized`)
 
 // noSession is the message of the servers that were written after the example of the TypeScript
 // SDK. Some respond with the id of the call, as a tool does.
@@ -60,10 +60,10 @@ func (w *web) sessionUnknown(req *http.Request, msg jsonrpc.Message, resp *http.
 		} `json:"error"`
 	}
 	if jsonlimit.Unmarshal(head, &body) == nil {
-		return body.Error.Message == noSession || unknownSession.MatchString(body.Error.Message) && !hasID(msg, body.ID)
+		return body.Error.Message == noSession || unknownSession().MatchString(body.Error.Message) && !hasID(msg, body.ID)
 	}
 
-	return unknownSession.Match(head)
+	return unknownSession().Match(head)
 }
 
 // readHead returns the beginning of the body of a response, which can still be read as a whole.

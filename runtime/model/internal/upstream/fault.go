@@ -7,7 +7,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/outbound"
+	"github.com/seed93082962/agenthost/internal/pattern"
 	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/sse"
@@ -217,10 +217,10 @@ const (
 
 var (
 	// keys are API keys as vendors write them, whole or in part ("sk-...abcd", "Bearer x").
-	keys = regexp.MustCompile(`(?i)\b(?:sk|pk|rk|gsk|xai|pplx|hf|AIza)[-_.*][\w.*-]{4,}|\bAIza[\w-]{10,}|\bbearer\s+[\w.~+/=*-]{6,}`)
+	keys = pattern.Compile(`(?i)\b(?:sk|pk|rk|gsk|xai|pplx|hf|AIza)[-_.*][\w.*-]{4,}|\bAIza[\w-]{10,}|\bbearer\s+[\w.~+/=*-]{6,}`)
 
 	// addresses are URLs, hosts with a port, and IP addresses.
-	addresses = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>]+` +
+	addresses = pattern.Compile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>]+` +
 		`|\b(?:localhost|[a-z0-9_-]+(?:\.[a-z0-9_-]+)+):\d{2,5}\b` +
 		`|\b\d{1,3}(?:\.\d{1,3}){3}\b` +
 		`|\[[0-9a-f]*:[0-9a-f:.]+\](?::\d{1,5})?`)
@@ -239,8 +239,8 @@ func (c *Client) safe(text string) string {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
 	}), " ")
-	text = keys.ReplaceAllString(text, "[redacted]")
-	text = addresses.ReplaceAllString(text, "[address]")
+	text = keys().ReplaceAllString(text, "[redacted]")
+	text = addresses().ReplaceAllString(text, "[address]")
 	for _, host := range c.hosts {
 		text = strings.ReplaceAll(text, host, "[address]")
 	}

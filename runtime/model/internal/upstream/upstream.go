@@ -18,13 +18,13 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/seed93082962/agenthost/internal/domain"
 	"github.com/seed93082962/agenthost/internal/outbound"
+	"github.com/seed93082962/agenthost/internal/pattern"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
@@ -114,7 +114,7 @@ func New(cfg Config) (*Client, error) {
 		case cfg.APIKey == "":
 		case cfg.AuthStyle == AuthAPIKey:
 			name := http.CanonicalHeaderKey(cmp.Or(cfg.KeyHeader, "X-Api-Key"))
-			if !headerName.MatchString(name) {
+			if !headerName().MatchString(name) {
 				return fail("the header of the API key has an invalid name")
 			}
 
@@ -164,7 +164,7 @@ func New(cfg Config) (*Client, error) {
 // values may be ordinary words.
 const minSecret = 4
 
-var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+var headerName = pattern.Compile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
 // addCustom sets custom headers. Those that frame the request or select the form of the response
 // are rejected.
@@ -177,7 +177,7 @@ func addCustom(header http.Header, custom map[string]string) error {
 			return fmt.Errorf("header %s cannot be set", canonical)
 		}
 
-		if !headerName.MatchString(name) {
+		if !headerName().MatchString(name) {
 			return fmt.Errorf("header %q has an invalid name", name)
 		}
 

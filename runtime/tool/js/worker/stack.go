@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"modernc.org/quickjs"
 
+	"github.com/seed93082962/agenthost/internal/pattern"
 	"github.com/seed93082962/agenthost/runtime/tool/js/internal/frame"
 )
 
@@ -96,7 +96,7 @@ func (p places) at(line, column int) (int, int, bool) {
 // maxStack limits the lines of a stack that the model receives.
 const maxStack = 3
 
-var frameOfStack = regexp.MustCompile(`^\s*at (.*?) ?\(?<eval>:(\d+):(\d+)\)?$`)
+var frameOfStack = pattern.Compile(`^\s*at (.*?) ?\(?<eval>:(\d+):(\d+)\)?$`)
 
 // withStack adds the lines of a stack that are in the tool's file.
 func withStack(text, stack string, lines places, file string) string {
@@ -127,7 +127,7 @@ func placed(text, stack string, lines places, file string) string {
 func framesOf(stack string, lines places) iter.Seq2[string, place] {
 	return func(yield func(string, place) bool) {
 		for frame := range strings.Lines(stack) {
-			m := frameOfStack.FindStringSubmatch(strings.TrimRight(frame, "\n"))
+			m := frameOfStack().FindStringSubmatch(strings.TrimRight(frame, "\n"))
 			if m == nil {
 				continue
 			}
