@@ -24,6 +24,8 @@ type subject struct {
 const (
 	frame = "event: partial_message\n"
 	delta = "event: content_block_delta\n"
+
+	blockingText = `"text":` // once in the response of a blocking run
 )
 
 var (

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
 	"time"
@@ -10,6 +11,19 @@ import (
 // speed. Upstream sends each response with one write.
 func BenchmarkRunFullSpeed(b *testing.B) {
 	speed{answer: "burst", clients: 16, runsEach: 75, warmups: 1, rounds: 7}.measure(b)
+}
+
+// BenchmarkRunShort has 16 clients that execute runs of five tokens: what a run costs, whatever its
+// length is. The runtime responds with JSON to blocking runs. The proxy streams.
+func BenchmarkRunShort(b *testing.B) {
+	blocking := func(n int) []byte {
+		return post("/v1/agents/anthropic/runs", fmt.Sprintf(`{"message":"Tell me a story. %s","runId":%q,"stream":false}`, mark(n), runID(n)))
+	}
+	subjects := []*subject{
+		&limitDrained, {"blocking", startRuntime, blocking, blockingText}, {"blocking-metrics", startObserved(true, false), blocking, blockingText},
+		&runtimeAnthropic, &runtimeTools, &proxy,
+	}
+	speed{answer: "short", clients: 16, runsEach: 150, warmups: 1, rounds: 7, tokens: shortTokens, subjects: subjects}.measure(b)
 }
 
 // BenchmarkRunPaced has 256 clients with one run of 200 tokens each, one token every 20 ms.
@@ -35,6 +49,7 @@ type speed struct {
 	warmups  int // rounds that are not counted
 	rounds   int
 	stagger  time.Duration // the clients start within it: synchronous streams would send tokens in bursts
+	tokens   int           // of a run; default: tokensPerRun
 	subjects []*subject    // default: the servers that differ in what they do for a token
 }
 
@@ -44,6 +59,7 @@ func (l speed) measure(b *testing.B) {
 	if subjects == nil {
 		subjects = []*subject{&limitDrained, &runtimeAnthropic, &runtimeOpenAI, &runtimeTools, &runtimeDisk, &limitEach, &proxy}
 	}
+	l.tokens = cmp.Or(l.tokens, tokensPerRun)
 	t := newBench(b, l.answer)
 	children := make([]*child, len(subjects))
 	conns := make([]connections, len(subjects))
@@ -64,7 +80,7 @@ func (l speed) measure(b *testing.B) {
 			}
 			if round >= l.warmups {
 				used := children[i].cpu(b) - before
-				cpu[i] = append(cpu[i], float64(used.Nanoseconds())/1e3/float64(runs*tokensPerRun))
+				cpu[i] = append(cpu[i], float64(used.Nanoseconds())/1e3/float64(runs))
 				rate[i] = append(rate[i], float64(runs)/time.Since(begin).Seconds())
 			}
 		}
@@ -75,7 +91,7 @@ func (l speed) measure(b *testing.B) {
 			toLimit = append(toLimit, cpu[i][round]/cpu[0][round])
 		}
 		report(b, s.name,
-			metric{"us-cpu/token", cpu[i].median()}, metric{"%-spread", cpu[i].spread()},
+			metric{"us-cpu/token", cpu[i].median() / float64(l.tokens)}, metric{"us-cpu/run", cpu[i].median()}, metric{"%-spread", cpu[i].spread()},
 			metric{"x-limit", toLimit.median()}, metric{"runs/s", rate[i].median()})
 	}
 }
@@ -88,7 +104,11 @@ func (l speed) round(first int, s *subject, conns connections) error {
 		}
 		for run := range l.runsEach {
 			n := first + i*l.runsEach + run
-			if err := conns[i].run(s.request(n), tokensPerRun); err != nil {
+			tokens := l.tokens
+			if s.token == blockingText {
+				tokens = 1
+			}
+			if err := conns[i].run(s.request(n), tokens); err != nil {
 				return fmt.Errorf("run %d: %w", n, err)
 			}
 		}

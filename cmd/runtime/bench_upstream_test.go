@@ -17,6 +17,7 @@ const (
 	answerVariable = "AGENTHOST_TEST_ANSWER"
 
 	tokensPerRun = 200
+	shortTokens  = 5
 	openTokens   = 10 // of a response that hangs
 	pace         = 20 * time.Millisecond
 )
@@ -24,6 +25,7 @@ const (
 // upstreamReplies are the selectable responses of the upstream.
 var upstreamReplies = map[string]modeltest.Reply{
 	"burst": modeltest.Burst(modeltest.Text(tokens(tokensPerRun)...)),
+	"short": modeltest.Burst(modeltest.Text(tokens(shortTokens)...)),
 	"paced": modeltest.Stream(modeltest.Pace(pace), modeltest.Text(tokens(tokensPerRun)...)),
 	"hang":  modeltest.Stream(modeltest.Text(tokens(openTokens)...), modeltest.Hang()),
 	// The wait reveals a server that buffers before it flushes.
