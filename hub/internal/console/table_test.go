@@ -142,6 +142,20 @@ func TestRowsAreSelected(t *testing.T) {
 	b.fill("dialog input", "1")
 	b.click("dialog .danger")
 	b.see("There are no scenes yet.")
+	for i := range 2 {
+		s.call("POST", "/api/v1/admin/invites", root, map[string]any{"role": "member", "note": fmt.Sprint("for ", i)}, http.StatusCreated)
+	}
+	s.call("PUT", "/api/v1/admin/budgets/agent/served", root, map[string]any{"period": "month", "unit": "tokens", "hard": 1e9}, http.StatusOK)
+	for page, found := range map[string][2]string{"/users?show=invites": {"Revoke 2 invitations?", "Revoked"}, "/usage/budgets": {"Delete 1 budget?", "There are no budgets."}} {
+		b.visit(page)
+		b.click("thead input")
+		b.click(".selection .danger")
+		b.see(found[0])
+		b.fill("dialog input", found[0][7:8])
+		b.click("dialog .danger")
+		b.see(found[1])
+		b.wait(`document.querySelector(".pick") === null`)
+	}
 	b.clean(s.url)
 
 	member := newTab(t)

@@ -53,13 +53,18 @@ function BudgetForm({ budget, close }) {
     user: isAdmin() ? (await all(admin("users"))).map((u) => ({ value: u.id, text: u.username })) : null }));
   const named = choices.data && choices.data[form.values.kind];
   const options = (name, values) => values.map((value) => ({ value, text: t("budget." + name + "." + value) }));
-  return html`<${Dialog} title=${t("budget.edit")} onClose=${() => close(false)}><${Form} form=${form} action=${t("action.save")} cancel=${() => close(false)} names=${["kind", "name", "period", "unit", "soft", "hard"]} always>
+  return html`<${Dialog} title=${t(budget ? "budget.edit" : "budget.create")} onClose=${() => close(false)}><${Form} form=${form} action=${t("action.save")} cancel=${() => close(false)} names=${["kind", "name", "period", "unit", "soft", "hard"]} always>
     ${!budget && html`<${SelectField} form=${form} name="kind" label=${t("budget.kind")} options=${options("kind", ["agent", "user"])} />${named ? html`<${SelectField} form=${form} name="name" label=${t("field.name")} options=${[{ value: "", text: t("form.choose") }, ...named]} required />` : html`<${TextField} form=${form} name="name" label=${t("field.name")} help=${t("budget.name_help")} required />`}`}
     <${SelectField} form=${form} name="period" label=${t("budget.period")} options=${options("period", ["day", "month"])} />
     <${SelectField} form=${form} name="unit" label=${t("budget.unit")} options=${options("unit", ["tokens", "cost"])} />
     <${NumberField} form=${form} name="soft" label=${t("budget.soft")} min="0" step="any" /><${NumberField} form=${form} name="hard" label=${t("budget.hard")} help=${t("budget.hard_help")} min="0" step="any" />
   </${Form}></${Dialog}>`;
 }
+
+const removal = () => ({
+  text: t("action.delete"), title: (n) => t("budget.delete_some", { n }), effect: t("budget.delete_effect"),
+  can: () => true, run: (b) => call("DELETE", admin("budgets", b.kind, b.name)),
+});
 
 function Budgets({ place }) {
   const page = Number(place.query.get("page")) || 1;
@@ -77,7 +82,7 @@ function Budgets({ place }) {
   const amount = (b, v) => (v === undefined || v === null ? "-" : b.unit === "cost" ? money(v) : compact(v));
   const create = html`<${Button} kind="primary" action=${() => edit(null)}>${t("budget.create")}</${Button}>`;
   return html`<${Frame} part="budgets" action=${create}><p class="soft">${t("budget.text")}</p>
-    <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("usage.tab.budgets")} rows=${list.items} total=${list.total} keyOf=${(b) => [b.kind, b.name]} columns=${[
+    <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("usage.tab.budgets")} rows=${list.items} total=${list.total} keyOf=${(b) => [b.kind, b.name]} select=${{ name: nameOf, actions: [removal()], reload: state.reload }} columns=${[
       { text: t("field.name"), by: nameOf, cell: (b) => html`<strong>${b.kind === "agent" ? html`<a href=${to("agents", b.name)}>${b.name}</a>` : isAdmin() ? html`<a href=${to("users", b.name)}>${nameOf(b)}</a>` : nameOf(b)}</strong> <${Badge}>${t("budget.kind." + b.kind)}</${Badge}>` },
       { text: t("budget.period"), by: (b) => t("budget.period." + b.period), cell: (b) => t("budget.period." + b.period) },
       { text: t("budget.spent"), class: "num", cell: (b) => amount(b, b.spent) }, { text: t("budget.soft"), class: "num", cell: (b) => amount(b, b.soft) }, { text: t("budget.hard"), class: "num", cell: (b) => amount(b, b.hard) },

@@ -38,6 +38,11 @@ function NewInvite({ close }) {
     </${Form}>`}</${Dialog}>`;
 }
 
+const revocation = () => ({
+  text: t("account.revoke"), title: (n) => t("invites.revoke_some", { n }), effect: t("invites.revoke_effect"),
+  can: (i) => i.status === "pending", run: (i) => call("DELETE", admin("invites", i.id)),
+});
+
 function Invites({ page }) {
   const state = useLoad(() => get(admin("invites") + "?page_size=50&page=" + page), [page]);
   const revoke = async (i) => {
@@ -45,7 +50,7 @@ function Invites({ page }) {
     toast(t("invites.revoked"));
     await state.reload();
   };
-  return { reload: state.reload, view: html`<${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("users.tab.invites")} rows=${list.items} total=${list.total} columns=${[
+  return { reload: state.reload, view: html`<${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("users.tab.invites")} rows=${list.items} total=${list.total} select=${{ name: (i) => i.note || t("role." + i.role), actions: [revocation()], reload: state.reload }} columns=${[
     { text: t("account.role"), by: (i) => t("role." + i.role), cell: (i) => t("role." + i.role) },
     { text: t("invites.note"), by: (i) => i.note, cell: (i) => i.note || "" },
     { text: t("list.state"), by: (i) => t("state." + i.status), cell: (i) => html`<${State} of=${i.status} />` },
