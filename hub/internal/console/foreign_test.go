@@ -76,7 +76,7 @@ func TestForeignObjectsAreText(t *testing.T) {
 	detail := strings.ReplaceAll(`{"name":E,"model":E,"maxTurns":E,"permissionMode":E,"allowedTools":E,"settingSources":[E],"subagents":{"a":{"description":E}},"mcpServers":{"one":{"status":E,"error":E},"two":E}}`, "E", element)
 	files := strings.ReplaceAll(`{"entries":[{"name":E,"type":E,"size":E},{"name":"notes.md","type":"file","size":E}]}`, "E", element)
 	for path, body := range map[string]string{
-		sessions + "/one": session, sessions + "/one/messages": messages, sessions + "/one/transcript": entries, sessions: `{"total":1,"items":[` + session + `]}`,
+		sessions + "/one": session, sessions + "/one/messages": messages, sessions + "/one/transcript": entries, sessions: `{"total":4,"items":[` + session + `,{"id":"two"},null,{"id":` + element + `,"messageCount":7,"title":"seven"}]}`,
 		agent + "/deploy": deployment, "/api/v1/agents/helper/detail": detail, agent + "/files": files,
 		"/api/v1/agents/helper/chat/sessions": `{"total":1,"items":[` + session + `]}`, "/api/v1/agents/helper/chat/sessions/one/messages": messages,
 		agent + "/deploy/logs": `{"lines":["a",` + element + `]}`, agent + "/deploy/revisions": strings.ReplaceAll(`{"items":[{"revision":E,"deployedAt":E,"deployedBy":E,"changes":[E],"ready":true}]}`, "E", element),
@@ -101,6 +101,11 @@ func TestForeignObjectsAreText(t *testing.T) {
 	look("transcript")
 	b.visit("/chats")
 	look("list of chats")
+	for n := range 5 {
+		b.visit(fmt.Sprint("/chats?sort=", n+1))
+		require.Contains(t, b.text(), "seven")
+		look("sorted list of chats")
+	}
 	b.visit("/chat/helper/one")
 	b.wait(`document.body.textContent.includes("the last one")`)
 	look("chat")

@@ -12,10 +12,19 @@ import { each, idOf } from "./part.js";
 
 const isEmpty = (value) => value === undefined || value === null || value === "";
 
-/** sorted returns the rows in the order of a value, those without one last. A value of another hub may be of any type. */
+/** valueOf returns what a row is sorted by, or null: that of another hub may have any fields. */
+function valueOf(row, by) {
+  try {
+    return by(row);
+  } catch {
+    return null;
+  }
+}
+
+/** sorted returns the rows in the order of a value, those without one last. */
 function sorted(rows, by, descending) {
   const compare = new Intl.Collator(language(), { numeric: true }).compare;
-  const valued = rows.map((row) => ({ row, value: row ? by(row) : null }));
+  const valued = rows.map((row) => ({ row, value: valueOf(row, by) }));
   valued.sort((a, b) => {
     if (isEmpty(a.value) || isEmpty(b.value)) return Number(isEmpty(a.value)) - Number(isEmpty(b.value));
     const order = typeof a.value === "number" && typeof b.value === "number" ? a.value - b.value : compare(textOf(a.value), textOf(b.value));
