@@ -28,9 +28,8 @@
 // SQLite has one connection for writes and [Config.MaxConns] for reads, 8 by default, which reject
 // writes. A write waits for the connection until its context ends. If another process has locked
 // the file, a transaction waits 5 s and a single statement 1 s; the end of a context may be noticed
-// 1 s late. A commit is on the disk when it returns. Concurrent calls of [DB.Tx] share one: each is
-// a savepoint of a common transaction. The file must not be on a network file system, where the
-// locks of SQLite do not work.
+// 1 s late. A commit is on the disk when it returns. The file must not be on a network file system,
+// where the locks of SQLite do not work.
 //
 // PostgreSQL has one pool for both, with at most 16 connections by default, which are closed after
 // 5 minutes without use. Each replica of the hub has its own pool; the sum must stay below

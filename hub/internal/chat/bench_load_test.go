@@ -337,33 +337,6 @@ func BenchmarkChats(b *testing.B) {
 			b.ReportMetric(memory, "hub-live-KiB/chat")
 		})
 	}
-	b.Run("one after another", func(b *testing.B) {
-		url, _, _ := upstream(b, 1, 0)
-		hub, rt := benchRelay(b, url)
-		run := rt.url + "/v1/agents/helper/runs"
-		const n = 100
-		var added time.Duration
-		var cpu, alone time.Duration
-		for b.Loop() {
-			var direct, through []time.Duration
-			for _, chat := range newSessions(b, hub.url, n) {
-				before := rt.cpu()
-				first, _ := at(b, []string{run}, 0)
-				alone += rt.cpu() - before
-				direct = append(direct, first...)
-				before = hub.cpu()
-				first, _ = at(b, []string{chat}, 0)
-				cpu += hub.cpu() - before
-				through = append(through, first...)
-			}
-			slices.Sort(direct)
-			slices.Sort(through)
-			added += through[n/2] - direct[n/2]
-		}
-		b.ReportMetric(float64(added.Microseconds())/float64(b.N), "first-token-added-µs")
-		b.ReportMetric(float64(cpu.Microseconds())/float64(b.N*n), "hub-cpu-µs/chat")
-		b.ReportMetric(float64(alone.Microseconds())/float64(b.N*n), "runtime-cpu-µs/run")
-	})
 	b.Run("disconnects", func(b *testing.B) {
 		url, began, gone := upstream(b, 100_000, time.Second)
 		hub, rt := benchRelay(b, url)

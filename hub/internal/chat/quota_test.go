@@ -5,8 +5,10 @@ import (
 	"io/fs"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -99,45 +101,73 @@ func last(events []event) string {
 func TestBytesOfAUserAreLimited(t *testing.T) {
 	const most = 1 << 30
 	const tooMuch = "The chats of a user may have at most 1024 MiB: delete some of them first."
-	with(t, nil, func(t *testing.T, s *server) {
-		ada := s.ada()
-		ada.Post(push, body(pushed("s1", day1), pushed("s2", day1))).Want(http.StatusOK)
-		size := int64(2*512 + len("What is it?") + len("It is.") + len(`[{"thinking":"Hm.","type":"thinking"},{"text":"It is.","type":"text"}]`))
-		s.sizes(size, size)
-		s.exec(`UPDATE chat_sessions SET size = $1 WHERE id = 's2'`, most-4*size)
-		long := strings.Repeat("é", 4000)
-		more := []object{{"id": "m", "role": "user", "content": long, "created_at": day1}}
-		require.Equal(t, map[string]string{"s1": tooMuch, "s3": "", "s4": tooMuch},
-			failures(ada.Post(push, body(pushed("s1", day2, "messages", more), pushed("s3", day1), pushed("s4", day1, "messages", more)))))
-		require.EqualValues(t, 2, ada.Get(admin + "/s1").Want(http.StatusOK)["messageCount"])
-		require.Equal(t, []string{"updated"}, statuses(ada.Post(push, body(pushed("s1", day2, "messages", []object{})))), "what becomes smaller is stored")
-		path := session(ada)
-		say(t, ada, path, strings.Repeat("x", 100))
-		require.Equal(t, tooMuch, ada.Post(path+"/messages", object{"message": long}).Error(http.StatusConflict, wire.Conflict)["message"])
-		require.Len(t, messages(ada, path), 2)
-		session(s.As("acme", "zoe", "member"))
-		ada.Delete(sessions + "/s2").Want(http.StatusNoContent)
-		say(t, ada, path, long)
+	t.Parallel()
+	var later atomic.Int64
+	s := open(t, sqlite(t), func(c *config) { c.now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) } })
+	s.deploy(nil)
+	ada := s.ada()
+	ada.Post(push, body(pushed("s1", day1), pushed("s2", day1))).Want(http.StatusOK)
+	size := int64(2*512 + len("What is it?") + len("It is.") + len(`[{"thinking":"Hm.","type":"thinking"},{"text":"It is.","type":"text"}]`))
+	s.sizes(size, size)
+	s.exec(`UPDATE chat_sessions SET size = $1 WHERE id = 's2'`, most-4*size)
+	long := strings.Repeat("é", 4000)
+	more := []object{{"id": "m", "role": "user", "content": long, "created_at": day1}}
+	require.Equal(t, map[string]string{"s1": tooMuch, "s3": "", "s4": tooMuch},
+		failures(ada.Post(push, body(pushed("s1", day2, "messages", more), pushed("s3", day1), pushed("s4", day1, "messages", more)))))
+	require.EqualValues(t, 2, ada.Get(admin + "/s1").Want(http.StatusOK)["messageCount"])
+	require.Equal(t, []string{"updated"}, statuses(ada.Post(push, body(pushed("s1", day2, "messages", []object{})))), "what becomes smaller is stored")
+	path := session(ada)
+	say(t, ada, path, strings.Repeat("x", 100))
+	require.Equal(t, tooMuch, ada.Post(path+"/messages", object{"message": long}).Error(http.StatusConflict, wire.Conflict)["message"])
+	require.Len(t, messages(ada, path), 2)
+	session(s.As("acme", "zoe", "member"))
+	ada.Delete(sessions + "/s2").Want(http.StatusNoContent)
+	say(t, ada, path, long)
 
-		used := s.number(`SELECT SUM(size) FROM chat_sessions WHERE source = 'push' AND user_id = 'id-ada'`)
-		exact := func(room int) {
-			s.exec(`UPDATE chat_sessions SET size = $1 WHERE source = 'hub' AND user_id = 'id-ada'`, most-used-room)
-		}
-		exact(2*512 + len("hello"))
-		require.Equal(t, "completed", last(say(t, ada, path, "hello")), "exactly the limit")
-		exact(2*512 + len("hello") - 1)
-		require.Equal(t, tooMuch, ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusConflict, wire.Conflict)["message"])
+	used := s.number(`SELECT SUM(size) FROM chat_sessions WHERE source = 'push' AND user_id = 'id-ada'`)
+	exact := func(room int) {
+		s.exec(`UPDATE chat_sessions SET size = $1 WHERE source = 'hub' AND user_id = 'id-ada'`, most-used-room)
+		later.Add(int64(time.Minute)) // another hub has stored that
+	}
+	exact(2*512 + len("hello"))
+	require.Equal(t, "completed", last(say(t, ada, path, "hello")), "exactly the limit")
+	exact(2*512 + len("hello") - 1)
+	require.Equal(t, tooMuch, ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusConflict, wire.Conflict)["message"])
 
-		s.exec(`UPDATE chat_sessions SET size = $1 WHERE source = 'hub'`, 2*most)
-		const day3, day4 = "2026-01-04T00:00:00Z", "2026-01-05T00:00:00Z"
-		require.Equal(t, []string{"updated"}, statuses(ada.Post(push, body(pushed("s3", day2)))), "of the same size")
-		longer := pushed("s3", day3)["messages"].([]object)
-		longer[0]["content"] = "What is it??"
-		res := ada.Post(push, body(pushed("s3", day3, "messages", longer)))
-		require.Equal(t, map[string]string{"s3": tooMuch}, failures(res), "one byte longer")
-		require.Equal(t, "2026-01-03T00:00:00.000000Z", res.Want(http.StatusOK)["results"].([]any)[0].(object)["server_updated_at"])
-		require.Equal(t, []string{"updated"}, statuses(ada.Post(push, body(pushed("s3", day4, "messages", []object{})))), "of a user with too much too")
-	})
+	s.exec(`UPDATE chat_sessions SET size = $1 WHERE source = 'hub'`, 2*most)
+	const day3, day4 = "2026-01-04T00:00:00Z", "2026-01-05T00:00:00Z"
+	require.Equal(t, []string{"updated"}, statuses(ada.Post(push, body(pushed("s3", day2)))), "of the same size")
+	longer := pushed("s3", day3)["messages"].([]object)
+	longer[0]["content"] = "What is it??"
+	res := ada.Post(push, body(pushed("s3", day3, "messages", longer)))
+	require.Equal(t, map[string]string{"s3": tooMuch}, failures(res), "one byte longer")
+	require.Equal(t, "2026-01-03T00:00:00.000000Z", res.Want(http.StatusOK)["results"].([]any)[0].(object)["server_updated_at"])
+	require.Equal(t, []string{"updated"}, statuses(ada.Post(push, body(pushed("s3", day4, "messages", []object{})))), "of a user with too much too")
+}
+
+// What other hubs store counts after a minute, and at once for a user who has much.
+func TestBytesOfOtherHubsCount(t *testing.T) {
+	const half = 1 << 29
+	t.Parallel()
+	var later atomic.Int64
+	s := open(t, sqlite(t), func(c *config) { c.now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) } })
+	s.deploy(nil)
+	ada := s.ada()
+	path := session(ada)
+	say(t, ada, path, "hello")
+	stored := func(bytes int) { s.exec(`UPDATE chat_sessions SET size = $1`, bytes) }
+	send := func() *apitest.Response {
+		res := ada.Post(path+"/messages", object{"message": "hello"})
+		return &res
+	}
+	stored(2 * half)
+	send().Want(http.StatusOK)
+	later.Add(int64(time.Minute))
+	send().Error(http.StatusConflict, wire.Conflict)
+	stored(half)
+	send().Want(http.StatusOK)
+	stored(2 * half)
+	send().Error(http.StatusConflict, wire.Conflict)
 }
 
 // The size of a session is that of its messages, with a client that disconnects and a failed answer

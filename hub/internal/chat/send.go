@@ -193,8 +193,9 @@ func (m *exchange) run() relay.AnswerRun {
 // begin stores the message and the empty answer, and the run of the session. It fails with
 // errSent if a concurrent call has sent a message with the same ClientMessageID.
 func (m *exchange) begin(ctx context.Context, a *relay.Answer) error {
-	return m.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
-		began, stored, err := advanceSession(ctx, tx, m.ref, titleOf(m.user.Text), sizeOf(m.user, m.assistant), m.user.CreatedAt)
+	return a.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		size := sizeOf(m.user, m.assistant)
+		began, err := advanceSession(ctx, tx, m.ref, titleOf(m.user.Text), size, m.user.CreatedAt)
 		if err != nil {
 			return err
 		}
@@ -207,6 +208,11 @@ func (m *exchange) begin(ctx context.Context, a *relay.Answer) error {
 			if m.sent != nil {
 				return errSent
 			}
+		}
+
+		stored, err := m.s.quotas.add(ctx, tx, m.ref.TenantID, m.ref.UserID, quota{bytes: size}, m.user.CreatedAt)
+		if err != nil {
+			return err
 		}
 
 		if err := stored.check(); err != nil {
@@ -226,7 +232,7 @@ func (m *exchange) begin(ctx context.Context, a *relay.Answer) error {
 // its former id, so that a runtime that has accepted it before rejects it.
 func (m *exchange) restart(ctx context.Context, a *relay.Answer) error {
 	clientID := m.user.ClientID
-	return m.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+	return a.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		locked, err := lockSession(ctx, tx, m.ref.TenantID, m.ref.UserID, m.ref.ID)
 		if err != nil {
 			return err

@@ -51,9 +51,10 @@ type Config struct {
 
 // Service has the chats of the hub. It is safe for concurrent use.
 type Service struct {
-	cfg   Config
-	store *store.Store
-	relay *relay.Relay
+	cfg    Config
+	store  *store.Store
+	relay  *relay.Relay
+	quotas quotas
 }
 
 // New returns a Service. The caller must call Close.
@@ -68,7 +69,7 @@ func New(cfg Config) (*Service, error) {
 		return nil, err
 	}
 
-	return &Service{cfg: cfg, store: cfg.Store, relay: r}, nil
+	return &Service{cfg: cfg, store: cfg.Store, relay: r, quotas: quotas{byUser: map[[2]string]storedQuota{}}}, nil
 }
 
 // Shutdown cancels the answers in progress with the reason shutdown, and waits until they are

@@ -125,7 +125,7 @@ func (s *Service) CreateSession(ctx context.Context, caller api.Caller, agentNam
 			return err
 		}
 
-		sum, err := quotaOf(ctx, tx, created.TenantID, created.UserID)
+		sum, err := s.quotas.add(ctx, tx, created.TenantID, created.UserID, quota{sessions: 1}, now)
 		if err != nil {
 			return err
 		}

@@ -140,28 +140,16 @@ func deleteSession(ctx context.Context, tx *sql.Tx, s session) (string, error) {
 	return runID, err
 }
 
-// advanceSession reserves the next two seqs of a session, whose row it locks, and returns it, and
-// the bytes that its user has stored. size is that of both messages.
-func advanceSession(ctx context.Context, tx *sql.Tx, ref reference, title string, size int64, now time.Time) (session, quota, error) {
-	var stored quota
-	s, err := scanSession(withBytes{tx.QueryRowContext(ctx, `UPDATE chat_sessions SET message_count = message_count + 2, size = size + $2,
+// advanceSession reserves the next two seqs of a session, whose row it locks, and returns it. size
+// is that of both messages.
+func advanceSession(ctx context.Context, tx *sql.Tx, ref reference, title string, size int64, now time.Time) (session, error) {
+	s, err := scanSession(tx.QueryRowContext(ctx, `UPDATE chat_sessions SET message_count = message_count + 2, size = size + $2,
 			last_message_at = $1, updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END,
 			title = CASE WHEN title = '' THEN $3 ELSE title END
-		WHERE tenant_id = $4 AND user_id = $5 AND id = $6 AND agent_name = $7 RETURNING `+sessionColumns+`,
-			size + (SELECT COALESCE(SUM(other.size), 0) FROM chat_sessions AS other
-				WHERE other.tenant_id = $4 AND other.user_id = $5 AND other.key <> chat_sessions.key)`,
-		db.Micros(now), size, title, ref.TenantID, ref.UserID, ref.ID, ref.AgentName), &stored.bytes})
-	return s, stored, db.WrapOne("update chat session", err, noSession())
+		WHERE tenant_id = $4 AND user_id = $5 AND id = $6 AND agent_name = $7 RETURNING `+sessionColumns,
+		db.Micros(now), size, title, ref.TenantID, ref.UserID, ref.ID, ref.AgentName))
+	return s, db.WrapOne("update chat session", err, noSession())
 }
-
-// withBytes is a row of a session whose last column are the bytes that its user has stored.
-type withBytes struct {
-	db.Scanner
-	bytes *int64
-}
-
-// Scan implements db.Scanner.
-func (r withBytes) Scan(dest ...any) error { return r.Scanner.Scan(append(dest, r.bytes)...) }
 
 // lockSession returns a session, and locks its row.
 func lockSession(ctx context.Context, tx *sql.Tx, tenantID, userID, id string) (session, error) {
@@ -189,46 +177,10 @@ func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (boo
 	return db.Value[bool](ctx, tx, "read chats", `SELECT EXISTS (SELECT 1 FROM chat_sessions WHERE tenant_id = $1)`, tenantID)
 }
 
-// Limits of what a user stores in all sessions, so that one user cannot fill the disk. Concurrent
-// requests may exceed them by what each of them stores.
-const (
-	maxSessions     = 10_000
-	maxBytes        = 1 << 30 // of messages
-	messageOverhead = 512     // bytes of a message besides its text and content
-)
-
-// quota is what a user has stored in all sessions.
-type quota struct {
-	sessions int
-	bytes    int64
-}
-
-// check fails with wire.Conflict if the user has stored more than the limits.
-func (q quota) check() error {
-	switch {
-	case q.sessions > maxSessions:
-		return wire.Conflict.New(fmt.Sprintf("A user may have at most %d chat sessions: delete some of them first.", maxSessions))
-	case q.bytes > maxBytes:
-		return wire.Conflict.New(fmt.Sprintf("The chats of a user may have at most %d MiB: delete some of them first.", maxBytes>>20))
-	}
-
-	return nil
-}
-
 // quotaOf returns what a user has stored.
 func quotaOf(ctx context.Context, q db.Querier, tenantID, userID string) (quota, error) {
 	var sum quota
 	err := q.QueryRowContext(ctx, `SELECT COUNT(*), COALESCE(SUM(size), 0) FROM chat_sessions WHERE tenant_id = $1 AND user_id = $2`, tenantID, userID).
 		Scan(&sum.sessions, &sum.bytes)
 	return sum, db.Wrap("count chats of user", err)
-}
-
-// sizeOf returns the number of bytes that messages count for.
-func sizeOf(messages ...message) int64 {
-	var n int64
-	for _, m := range messages {
-		n += messageOverhead + int64(len(m.Text)+len(m.Content))
-	}
-
-	return n
 }

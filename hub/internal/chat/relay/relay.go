@@ -37,6 +37,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime/client"
 )
@@ -107,6 +108,7 @@ const (
 type Relay struct {
 	cfg     Config
 	store   *store.Store
+	begins  *db.Group
 	http    *http.Client // of all runtimes
 	memory  budget
 	metrics *metrics
@@ -140,7 +142,7 @@ func New(cfg Config) (*Relay, error) {
 	cfg.SaveEvery = cmp.Or(cfg.SaveEvery, time.Second)
 	transport := outbound.Transport()
 	r := &Relay{
-		cfg: cfg, store: cfg.Store, memory: budget{byTenant: map[string]int{}},
+		cfg: cfg, store: cfg.Store, begins: db.NewGroup(cfg.Store.DB, cfg.Store.Own), memory: budget{byTenant: map[string]int{}},
 		// A client without a cookie jar, which follows no redirect: see package runtime/client.
 		http: &http.Client{Transport: outbound.Traced(transport)},
 		wake: make(chan struct{}, 1), deleted: make(chan struct{}, 1), answers: map[string]*Answer{},

@@ -24,10 +24,6 @@ import (
 // of the agent are in progress, in all hubs. It returns a former run that no hub has, or one
 // without an id. Transactions of one user wait for each other.
 func insertRun(ctx context.Context, tx *sql.Tx, r AnswerRun, relay *Relay) (usage.CountedRun, error) {
-	if err := relay.store.Own(ctx, tx); err != nil {
-		return usage.CountedRun{}, err
-	}
-
 	if err := lockUser(ctx, tx, r, relay); err != nil {
 		return usage.CountedRun{}, err
 	}

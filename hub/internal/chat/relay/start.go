@@ -31,7 +31,7 @@ var ErrStartedBefore = errors.New("the run was started before")
 type Start struct {
 	Endpoint deployment.Endpoint
 
-	// Store stores the message and the empty answer in a transaction of its own, in which it calls
+	// Store stores the message and the empty answer in [Answer.Tx], in which it calls
 	// [Answer.Reserve], and returns the text of the message.
 	Store func(ctx context.Context, a *Answer) (text string, err error)
 
@@ -96,6 +96,12 @@ func (r *Relay) Start(ctx context.Context, run AnswerRun, in Start) (*Answer, er
 	a.runtime = runtime
 	a.unwatch = context.AfterFunc(a.ctx, a.cancelRun)
 	return a, nil
+}
+
+// Tx runs the transaction of [Start].Store, together with those of other answers that begin at the
+// same time. do uses its context.
+func (a *Answer) Tx(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) error) error {
+	return a.relay.begins.Tx(ctx, do)
 }
 
 // Reserve stores the run of the session, in the transaction of [Start].Store, which has

@@ -1,0 +1,97 @@
+package chat
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/wire"
+)
+
+// Limits of what a user stores in all sessions, so that one user cannot fill the disk. Concurrent
+// requests may exceed them by what each of them stores.
+const (
+	maxSessions     = 10_000
+	maxBytes        = 1 << 30 // of messages
+	messageOverhead = 512     // bytes of a message besides its text and content
+)
+
+// quota is what a user has stored in all sessions.
+type quota struct {
+	sessions int
+	bytes    int64
+}
+
+// check fails with wire.Conflict if the user has stored more than the limits.
+func (q quota) check() error {
+	switch {
+	case q.sessions > maxSessions:
+		return wire.Conflict.New(fmt.Sprintf("A user may have at most %d chat sessions: delete some of them first.", maxSessions))
+	case q.bytes > maxBytes:
+		return wire.Conflict.New(fmt.Sprintf("The chats of a user may have at most %d MiB: delete some of them first.", maxBytes>>20))
+	}
+
+	return nil
+}
+
+const (
+	quotaAge     = time.Minute
+	quotaEntries = 10_000
+)
+
+// quotas have what users have stored, so that a begin of a chat need not add up all chats of its
+// user. They are used while they are new and less than half of the limits: other hubs cannot store
+// the other half in that time. The others are read.
+type quotas struct {
+	mu     sync.Mutex // guards the field below
+	byUser map[[2]string]storedQuota
+}
+
+type storedQuota struct {
+	quota
+
+	at time.Time
+}
+
+// add returns what a user has stored, with more that is stored in the transaction.
+func (q *quotas) add(ctx context.Context, tx *sql.Tx, tenantID, userID string, more quota, now time.Time) (quota, error) {
+	user := [2]string{tenantID, userID}
+	q.mu.Lock()
+	last, ok := q.byUser[user]
+	last.sessions += more.sessions
+	last.bytes += more.bytes
+	ok = ok && now.Sub(last.at) < quotaAge && last.sessions < maxSessions/2 && last.bytes < maxBytes/2
+	if ok {
+		q.byUser[user] = last
+	}
+	q.mu.Unlock()
+	if ok {
+		return last.quota, nil
+	}
+
+	sum, err := quotaOf(ctx, tx, tenantID, userID)
+	if err != nil {
+		return sum, err
+	}
+
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.byUser) >= quotaEntries {
+		clear(q.byUser)
+	}
+
+	q.byUser[user] = storedQuota{sum, now}
+	return sum, nil
+}
+
+// sizeOf returns the number of bytes that messages count for.
+func sizeOf(messages ...message) int64 {
+	var n int64
+	for _, m := range messages {
+		n += messageOverhead + int64(len(m.Text)+len(m.Content))
+	}
+
+	return n
+}
