@@ -63,7 +63,11 @@ func TestTablesAreSorted(t *testing.T) {
 	}
 	for i := range 30 {
 		s.call("POST", "/api/v1/admin/agents", root, map[string]any{"name": fmt.Sprint("many-", i), "providerId": "demo", "model": "demo"}, http.StatusCreated)
+		s.call("POST", "/api/v1/admin/knowledge", root, map[string]any{"name": fmt.Sprint("set-", i), "datasetId": fmt.Sprint(100 - i)}, http.StatusCreated)
 	}
+	b.visit("/knowledge?sort=2")
+	require.Equal(t, "71", b.column(1)[0])
+	require.Len(t, b.column(1), 30)
 	b.open(s.url + "/console/agents?sort=1")
 	b.see("Page 1 of 2")
 	require.Zero(t, eval[int](b, `document.querySelectorAll(".sort, [aria-sort]").length`), "an order of a part would be taken for that of all")

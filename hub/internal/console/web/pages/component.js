@@ -11,7 +11,7 @@ import { Table } from "../parts/table.js";
 import { filesOf } from "../parts/zip.js";
 import { kinds, useOptions } from "./kinds.js";
 
-const pageSize = 25;
+const pageSize = 100; // the most of a page of the hub: a list that is shown whole can be sorted
 const maxArchive = 8 << 20; // bytes of a skill whose files are listed
 const maxShown = 1 << 20; // bytes of a file that is shown
 

@@ -44,7 +44,7 @@ const revocation = () => ({
 });
 
 function Invites({ page }) {
-  const state = useLoad(() => get(admin("invites") + "?page_size=50&page=" + page), [page]);
+  const state = useLoad(() => get(admin("invites") + "?page_size=100&page=" + page), [page]);
   const revoke = async (i) => {
     await call("DELETE", admin("invites", i.id));
     toast(t("invites.revoked"));
@@ -57,7 +57,7 @@ function Invites({ page }) {
     { text: t("invites.by"), by: (i) => i.createdBy, cell: (i) => i.createdBy },
     { text: t("account.expires"), by: (i) => i.expiresAt, cell: (i) => html`<${Time} at=${i.expiresAt} />` },
     { text: "", class: "end", cell: (i) => i.status === "pending" && html`<${Button} kind="small danger" action=${() => revoke(i)}>${t("account.revoke")}</${Button}>` },
-  ]} /><${Paging} page=${page} size=${50} total=${list.total} />` : html`<${Empty} text=${t("invites.none")} />`)}</${Loaded}>` };
+  ]} /><${Paging} page=${page} size=${100} total=${list.total} />` : html`<${Empty} text=${t("invites.none")} />`)}</${Loaded}>` };
 }
 
 /** removal deletes users other than the one who is signed in. */
@@ -67,14 +67,14 @@ const removal = () => ({
 });
 
 function UserList({ page }) {
-  const state = useLoad(() => get(admin("users") + "?page_size=50&page=" + page), [page]);
+  const state = useLoad(() => get(admin("users") + "?page_size=100&page=" + page), [page]);
   return { reload: state.reload, view: html`<${Loaded} state=${state}>${(list) => html`<${Table} label=${t("page.users")} rows=${list.items} total=${list.total} href=${(u) => to("users", u.id)} select=${{ name: (u) => u.username, actions: [removal()], reload: state.reload }} columns=${[
     { text: t("signin.username"), by: (u) => u.username, cell: (u) => html`<strong>${u.username}</strong>` },
     { text: t("users.name"), by: (u) => u.displayName, cell: (u) => u.displayName },
     { text: t("account.role"), by: (u) => t("role." + u.role), cell: (u) => t("role." + u.role) },
     { text: t("list.state"), by: (u) => t("state." + u.status), cell: (u) => html`<${State} of=${u.status} />` },
     { text: t("users.last_login"), by: (u) => u.lastLoginAt, cell: (u) => html`<${Time} at=${u.lastLoginAt} />` },
-  ]} /><${Paging} page=${page} size=${50} total=${list.total} />`}</${Loaded}>` };
+  ]} /><${Paging} page=${page} size=${100} total=${list.total} />`}</${Loaded}>` };
 }
 
 export function Users({ place }) {
