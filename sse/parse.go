@@ -241,7 +241,7 @@ func (d *Decoder) makeRoom() {
 	case size == 0:
 		d.buf = make([]byte, minBuffer)
 	case d.filled && size < fullBuffer:
-		d.buf = make([]byte, fullBuffer)
+		d.buf = make([]byte, min(4*size, fullBuffer)) // a short response needs no full one
 	case len(rest) == size:
 		d.buf = make([]byte, min(2*size, d.lineMax+minBuffer))
 	case len(rest) <= minBuffer/2 && (size > keepBytes || size > minBuffer && d.small >= smallReads):

@@ -142,6 +142,16 @@ func TestDecoderBufferFollowsTheStream(t *testing.T) {
 	require.Equal(t, 1<<10, r.sizes[len(r.sizes)-1], "which is given back when little comes")
 }
 
+func TestDecoderOfAShortBurst(t *testing.T) {
+	burst := strings.Repeat("data: "+strings.Repeat("a", 90)+"\n\n", 20)
+	r := &script{chunks: []string{burst}}
+	d := sse.NewDecoder(r)
+	for _, err := range d.Events() {
+		require.NoError(t, err)
+		require.LessOrEqual(t, d.BufferSize(), 4<<10, "a short response needs no large buffer")
+	}
+}
+
 func TestDecoderLargeEventsAndManyTypes(t *testing.T) {
 	half := strings.Repeat("a", 200<<10)
 	var text strings.Builder
