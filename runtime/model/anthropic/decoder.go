@@ -242,10 +242,14 @@ func (d *decoder) endBlock(parts []model.Part) []model.Part {
 
 // isEmpty reports whether an input has no properties. PHP encodes an empty object as a list.
 func isEmpty(input text) bool {
+	if input == "" {
+		return true
+	}
+
 	var object map[string]json.RawMessage
 	var list []json.RawMessage
 	known := json.Unmarshal([]byte(input), &object) == nil || json.Unmarshal([]byte(input), &list) == nil
-	return input == "" || known && len(object)+len(list) == 0
+	return known && len(object)+len(list) == 0
 }
 
 // appendUsage reads cumulative totals. A zero does not replace an earlier total: some servers set

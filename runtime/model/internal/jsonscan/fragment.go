@@ -127,6 +127,11 @@ const maxCount = 1 << 40
 // as 0, so that it does not fail a run. A fraction is rounded up.
 func (c *Count) UnmarshalJSON(raw []byte) error {
 	*c = 0
+	if i, err := strconv.ParseInt(string(raw), 10, 64); err == nil { // almost always
+		*c = Count(min(max(i, 0), maxCount))
+		return nil
+	}
+
 	var n json.Number
 	_ = json.Unmarshal(raw, &n) // "" for another kind
 	if i, err := n.Int64(); err == nil {
