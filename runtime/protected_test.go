@@ -74,6 +74,8 @@ func TestServersThatAnAgentCanChangeAreReported(t *testing.T) {
 		"a script":                  {`{"command":"python3","args":["-u","D/server.py"]}`, "acceptEdits", nil, "D/server.py"},
 		"a command":                 {`{"command":"D/.venv/bin/python"}`, "acceptEdits", nil, "D/.venv/bin/python"},
 		"an option":                 {`{"command":"node","args":["--require=D/x.js"]}`, "acceptEdits", nil, "D/x.js"},
+		"a script below a variable": {`{"command":"python3","args":["${env:ROOT}/server.py"],"env":{"ROOT":"D/tools"}}`, "acceptEdits", nil, "D/tools/server.py"},
+		"a cwd of a variable":       {`{"command":"npx","cwd":"${env:SUB}/x","env":{"SUB":"tools"}}`, "auto", nil, "D/tools/x"},
 		"a variable":                {`{"command":"python3","env":{"PYTHONPATH":"/opt:D/lib"}}`, "acceptEdits", nil, "D/lib"},
 		"the agent does not edit":   {`{"command":"npx","cwd":"."}`, "default", []string{"Read", "Bash(git *)"}, ""},
 		"Edit is allowed":           {`{"command":"npx","cwd":"."}`, "default", []string{"Edit"}, "D"},

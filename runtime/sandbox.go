@@ -61,11 +61,11 @@ func (rt *Runtime) openServerSandbox(def *agent.Agent, server *agent.MCPServer) 
 
 	policy := def.Sandbox.Add(server.Sandbox).In(rt.cfg.CWD)
 	policy.Read = append(policy.Read, serverFiles(server, rt.cfg.CWD)...)
-	switch {
-	case filepath.IsAbs(server.CWD):
-		policy.Write = append(policy.Write, server.CWD)
-	case server.CWD != "":
-		policy.Write = append(policy.Write, filepath.Join(rt.cfg.CWD, server.CWD))
+	switch own := agentvalue.Resolve(server.CWD, server.Env); {
+	case filepath.IsAbs(own):
+		policy.Write = append(policy.Write, own)
+	case own != "":
+		policy.Write = append(policy.Write, filepath.Join(rt.cfg.CWD, own))
 	}
 
 	env := slices.Clone(rt.cfg.ChildEnv)
@@ -183,19 +183,14 @@ func programDirs(cfg *Config) []string {
 // is started again. Without an extension, a missing file may be a directory or not a path at all,
 // and is left out.
 func serverFiles(server *agent.MCPServer, cwd string) []string {
-	texts := append([]string{server.Command}, server.Args...)
-	for _, value := range server.Env {
-		texts = append(texts, string(value))
-	}
-
 	var files []string
-	if filepath.IsAbs(server.CWD) {
-		cwd = server.CWD
+	if own := agentvalue.Resolve(server.CWD, server.Env); filepath.IsAbs(own) {
+		cwd = own
 	} else {
-		cwd = filepath.Join(cwd, server.CWD)
+		cwd = filepath.Join(cwd, own)
 	}
 
-	for _, text := range texts {
+	for _, text := range textsOf(server) {
 		for _, name := range pathsIn(text) {
 			if !filepath.IsAbs(name) {
 				name = filepath.Join(cwd, name)
@@ -209,6 +204,20 @@ func serverFiles(server *agent.MCPServer, cwd string) []string {
 	}
 
 	return files
+}
+
+// textsOf returns the texts of the command line and the environment of an MCP server.
+func textsOf(server *agent.MCPServer) []string {
+	texts := []string{agentvalue.Resolve(server.Command, server.Env)}
+	for _, arg := range server.Args {
+		texts = append(texts, agentvalue.Resolve(arg, server.Env))
+	}
+
+	for _, value := range server.Env {
+		texts = append(texts, string(value))
+	}
+
+	return texts
 }
 
 // pathsIn returns the paths that an argument or a variable may contain. It may be a list, as in
@@ -231,20 +240,17 @@ func editablePath(def *agent.Agent, server *agent.MCPServer, cwd string) string 
 		return ""
 	}
 
-	paths := pathsIn(server.Command)
-	for _, text := range server.Args {
+	var paths []string
+	for _, text := range textsOf(server) {
 		paths = append(paths, pathsIn(text)...)
 	}
 
-	for _, value := range server.Env {
-		paths = append(paths, pathsIn(string(value))...)
+	own := agentvalue.Resolve(server.CWD, server.Env)
+	if own != "" && !filepath.IsAbs(own) {
+		paths = append(paths, filepath.Join(cwd, own))
 	}
 
-	if server.CWD != "" && !filepath.IsAbs(server.CWD) {
-		paths = append(paths, filepath.Join(cwd, server.CWD))
-	}
-
-	paths = append(paths, server.CWD)
+	paths = append(paths, own)
 	real := func(path string) string {
 		if target, err := filepath.EvalSymlinks(path); err == nil {
 			return target

@@ -43,7 +43,7 @@ func bundleFlag(cmd *cobra.Command, path *string) {
 
 // apply stores the agents of a bundle in a hub.
 func (a *app) apply(ctx context.Context, c *client.Client, path string, deploy bool) error {
-	b, err := a.openBundle(path, a.readFile, a.getenv)
+	b, err := a.openBundle(path, a.readFile, a.getenv, true)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ a difference.`,
 
 // diff returns the lines in which a bundle and a hub differ.
 func (a *app) diff(ctx context.Context, c *client.Client, path string) ([]string, error) {
-	b, err := a.openBundle(path, a.readFile, a.getenv)
+	b, err := a.openBundle(path, a.readFile, a.getenv, true)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/client"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/builtintool"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -35,15 +36,19 @@ type bundle struct {
 	root yaml.Node
 
 	// file has ${NAME} in place of variables, unless the value is an address. values has their
-	// values, and ${NAME} for those of unset.
-	file, values *agent.File
-	variables    []string
-	unset        []string
+	// values, and ${NAME} for those of unset. references has ${env:NAME} in place of them, for the
+	// command lines of MCP servers, which have references in values too.
+	file, values, references *agent.File
+
+	variables []string
+	unset     []string
+	getenv    func(string) string
 }
 
-// openBundle reads a configuration file, that of a directory, or stdin for -.
-func (a *app) openBundle(path string, read func(string) ([]byte, error), getenv func(string) string) (*bundle, error) {
-	b := &bundle{app: a, path: path, dir: filepath.Dir(path)}
+// openBundle reads a configuration file, that of a directory, or stdin for -. A variable without a
+// value and a default is a fault, unless it is one of unset.
+func (a *app) openBundle(path string, read func(string) ([]byte, error), getenv func(string) string, unset bool) (*bundle, error) {
+	b := &bundle{app: a, path: path, dir: filepath.Dir(path), getenv: getenv}
 	if path == "-" {
 		b.path, b.dir = "stdin", "."
 	} else if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -59,15 +64,35 @@ func (a *app) openBundle(path string, read func(string) ([]byte, error), getenv 
 	b.values, err = agent.Parse(b.path, text, func(name string) (string, bool) {
 		b.variables = append(b.variables, name)
 		value := getenv(name)
-		if value == "" {
+		if value == "" && unset {
 			b.unset = append(b.unset, name)
-			value = "${" + name + "}"
+			return "${" + name + "}", false
+		}
+
+		return value, value != ""
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w:\n%w", errRejected, err)
+	}
+
+	b.references, err = agent.Parse(b.path, text, func(name string) (string, bool) {
+		value := getenv(name)
+		if value == "" || !slices.Contains(inherited, name) {
+			return agentvalue.Reference(name), value != ""
 		}
 
 		return value, true
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w:\n%w", errRejected, err)
+	}
+
+	for i, a := range b.references.Agents {
+		for name, server := range a.MCPServers {
+			own := b.values.Agents[i].MCPServers[name]
+			own.Command, own.Args, own.CWD = server.Command, server.Args, server.CWD
+			b.values.Agents[i].MCPServers[name] = own
+		}
 	}
 
 	b.file, err = agent.Parse(b.path, text, func(name string) (string, bool) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/client"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/skill"
 	"github.com/seed93082962/agenthost/internal/skillzip"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -198,12 +199,40 @@ func (b *bundle) serverComponent(ctx context.Context, c *client.Client, i int, n
 		return text
 	}
 	req.Env, req.Headers = mapped(server.Env, value), mapped(server.Headers, value)
+	for _, variable := range b.unset { // of the query
+		if reference := "${" + variable + "}"; strings.Contains(req.URL, reference) {
+			missing = append(missing, variable)
+			req.URL = strings.ReplaceAll(req.URL, reference, masked)
+		}
+	}
+
+	at := fmt.Sprintf("agents[%d].%s", i, key)
+	wrong := notAddress(b.references.Agents[i].MCPServers[name].URL, b.getenv)
+	if wrong == "" {
+		written := b.file.Agents[i].MCPServers[name]
+		explicit := agentvalue.References(strings.Join(append([]string{written.Command, written.CWD}, written.Args...), " "))
+		wrong = addReferences(&req, explicit, b.getenv, func(name string) string {
+			if text := b.getenv(name); text != "" {
+				return value(agent.Secret(text))
+			}
+
+			missing = append(missing, name)
+			return masked
+		})
+	} else {
+		at += ".url"
+	}
+
+	if wrong != "" {
+		return component{}, fmt.Errorf("%w: %s: %s", errRejected, b.at(at), wrong)
+	}
+
 	if server.OAuth.ClientSecret != "" {
 		req.OAuth.ClientSecret = value(server.OAuth.ClientSecret)
 	}
 
 	if len(missing) > 0 && !existed {
-		return component{}, fmt.Errorf("%w: %s: set the variable %s, so that the hub can store its value", errRejected, b.at(fmt.Sprintf("agents[%d].%s", i, key)), missing[0])
+		return component{}, fmt.Errorf("%w: %s: set the variable %s, so that the hub can store its value", errRejected, b.at(at), missing[0])
 	}
 
 	if p.next, err = serverLines(req); err != nil {

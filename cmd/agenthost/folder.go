@@ -147,13 +147,9 @@ func (d *dev) deployFolder(ctx context.Context) error {
 
 // openFolder reads the directory of the agents. A variable without a value is an error.
 func (d *dev) openFolder(getenv func(string) string) (*bundle, error) {
-	b, err := d.openBundle(d.agents, readRegular, getenv)
+	b, err := d.openBundle(d.agents, readRegular, getenv, false)
 	if err != nil {
 		return nil, err
-	}
-
-	if len(b.unset) > 0 {
-		return nil, fmt.Errorf("%s: the variable %s is not set", b.path, b.unset[0])
 	}
 
 	b.file.RelativeTo(b.dir)

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -25,7 +24,18 @@ type serverFile struct {
 	getenv func(string) string
 	lines  map[string]int    // by the path of a member
 	inputs map[string]string // the default values of inputs by id
-	faults []error
+	faults []lineFault
+
+	// refers is set while the text of a command line or an address is read, whose variables become
+	// references. referred has the values of those of the current server.
+	refers   bool
+	referred map[string]string
+}
+
+// lineFault is a fault of a line of a file.
+type lineFault struct {
+	line int
+	text string
 }
 
 // parseServers returns the servers of a file, sorted by name, with the values of variables. The
@@ -63,7 +73,13 @@ func parseServers(name string, text []byte, getenv func(string) string) ([]wire.
 		f.fault("", "the file has neither mcpServers nor servers")
 	}
 
-	return servers, errors.Join(f.faults...)
+	slices.SortStableFunc(f.faults, func(a, b lineFault) int { return a.line - b.line })
+	var faults []error
+	for _, fault := range f.faults {
+		faults = append(faults, fmt.Errorf("%s:%d: %s", f.name, fault.line, fault.text))
+	}
+
+	return servers, errors.Join(faults...)
 }
 
 func (f *serverFile) fault(path, format string, args ...any) {
@@ -77,7 +93,7 @@ func (f *serverFile) fault(path, format string, args ...any) {
 		about = path + ": "
 	}
 
-	f.faults = append(f.faults, fmt.Errorf("%s:%d: %s%s", f.name, max(line, 1), about, fmt.Sprintf(format, args...)))
+	f.faults = append(f.faults, lineFault{max(line, 1), about + fmt.Sprintf(format, args...)})
 }
 
 // read returns the object of the file, and records the lines of its members.
@@ -183,13 +199,14 @@ func (f *serverFile) server(path, name string, value any) wire.MCPRequest {
 		return req
 	}
 
+	f.referred = map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(entry)) {
 		at := path + "." + key
 		switch v := entry[key]; key {
 		case "type", "transport":
 			req.Transport = f.transport(at, v)
 		case "command":
-			req.Command = f.string(at, v)
+			req.Command = f.reference(at, v)
 		case "args":
 			list, isList := v.([]any)
 			if !isList {
@@ -197,16 +214,16 @@ func (f *serverFile) server(path, name string, value any) wire.MCPRequest {
 			}
 
 			for i, element := range list {
-				req.Args = append(req.Args, f.string(fmt.Sprintf("%s.%d", at, i), element))
+				req.Args = append(req.Args, f.reference(fmt.Sprintf("%s.%d", at, i), element))
 			}
 		case "env":
 			req.Env = f.pairs(at, v)
 		case "headers":
 			req.Headers = f.pairs(at, v)
 		case "url":
-			req.URL = f.string(at, v)
+			req.URL = f.address(at, v)
 		case "cwd":
-			req.CWD = f.string(at, v)
+			req.CWD = f.reference(at, v)
 		case "description":
 			req.Description = f.string(at, v)
 		case "timeout":
@@ -229,6 +246,10 @@ func (f *serverFile) server(path, name string, value any) wire.MCPRequest {
 				f.fault(at, "the hub does not have this setting: %s", remedy)
 			}
 		}
+	}
+
+	if wrong := addReferences(&req, nil, f.valueOf, f.valueOf); wrong != "" {
+		f.fault(path, "%s", wrong)
 	}
 
 	if req.Transport == "" && req.URL != "" {
@@ -266,7 +287,8 @@ func (f *serverFile) check(path string, req wire.MCPRequest) {
 		f.fault(path, "command, url and cwd must have no control characters")
 	}
 
-	isRelative := strings.ContainsAny(req.Command, `/\`) && !strings.HasPrefix(req.Command, "/")
+	command := agentvalue.Resolve(req.Command, req.Env)
+	isRelative := strings.ContainsAny(command, `/\`) && !strings.HasPrefix(command, "/")
 	if isRelative && req.CWD == "" {
 		f.fault(path+".command", "is relative, and the server starts in an empty directory: write an absolute path, or set cwd")
 	}
@@ -283,110 +305,4 @@ func secrets(values map[string]string) map[string]agent.Secret {
 	}
 
 	return out
-}
-
-func (f *serverFile) transport(path string, value any) string {
-	switch text := f.string(path, value); text {
-	case "streamable-http", "streamableHttp":
-		return agentvalue.TransportHTTP
-	case agentvalue.TransportStdio, agentvalue.TransportHTTP, agentvalue.TransportSSE:
-		return text
-	default:
-		f.fault(path, "must be stdio, http or sse")
-		return agentvalue.TransportStdio
-	}
-}
-
-func (f *serverFile) milliseconds(path string, value any) string {
-	number, _ := value.(json.Number)
-	n, err := number.Int64()
-	if err != nil || n <= 0 || n > int64(24*time.Hour/time.Millisecond) {
-		f.fault(path, "must be a number of milliseconds, at most a day")
-		return ""
-	}
-
-	return (time.Duration(n) * time.Millisecond).String()
-}
-
-func (f *serverFile) pairs(path string, value any) map[string]string {
-	object, ok := value.(map[string]any)
-	if !ok {
-		f.fault(path, "must be an object of strings")
-	}
-
-	pairs := map[string]string{}
-	for name, element := range object {
-		at := path + "." + name
-		pairs[name] = f.string(at, element)
-		if strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune("=:", c) }) {
-			f.fault(at, "the name has a character that is not permitted")
-		}
-
-		if strings.HasSuffix(path, ".headers") && strings.ContainsFunc(pairs[name], func(c rune) bool { return c < ' ' && c != '\t' || c > '~' }) {
-			f.fault(at, "a header must have printed ASCII characters only")
-		}
-	}
-
-	return pairs
-}
-
-// string returns a string with the values of its variables: ${NAME} and ${NAME:-default}, and of VS
-// Code ${env:NAME} and ${input:id}.
-func (f *serverFile) string(path string, value any) string {
-	text, ok := value.(string)
-	if !ok {
-		f.fault(path, "must be a string")
-		return ""
-	}
-
-	var out strings.Builder
-	for {
-		before, rest, found := strings.Cut(text, "${")
-		out.WriteString(before)
-		if !found {
-			return out.String()
-		}
-
-		reference, after, closed := strings.Cut(rest, "}")
-		if !closed {
-			f.fault(path, "${ has no }")
-			return out.String()
-		}
-
-		out.WriteString(f.variable(path, reference))
-		text = after
-	}
-}
-
-func (f *serverFile) variable(path, reference string) string {
-	if id, ok := strings.CutPrefix(reference, "input:"); ok {
-		name := strings.ToUpper(strings.ReplaceAll(id, "-", "_"))
-		value := f.getenv(name)
-		if value == "" {
-			value = f.inputs[id]
-		}
-
-		if value == "" {
-			f.fault(path, "the input %q has no value: set the environment variable %s", id, name)
-		}
-
-		return value
-	}
-
-	name, other, hasDefault := strings.Cut(strings.TrimPrefix(reference, "env:"), ":-")
-	isName := name != "" && !strings.ContainsFunc(name, func(c rune) bool {
-		return c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
-	})
-	switch value := f.getenv(name); {
-	case strings.Contains(other, "${"):
-		f.fault(path, "the default of ${%s} must not contain a variable", name)
-	case !isName || name == "workspaceFolder" || name == "userHome" || name == "pathSeparator":
-		f.fault(path, "${%s} has no value in a hub: write the value", reference)
-	case value != "":
-		return value
-	case !hasDefault:
-		f.fault(path, "the environment variable %s is not set: set it, or write ${%s:-default}", name, name)
-	}
-
-	return other
 }

@@ -20,12 +20,14 @@ import (
 type decoder struct {
 	form   bool // decode the body of a request, see [DecodeForm]
 	lookup func(string) (string, bool)
-	// The variables of an MCP server can have defaults. Those of a key cannot: a default would be one.
-	defaults bool
-	faults   Faults
-	places   map[string]place
-	faulty   map[string]bool // keys with a fault
-	above    map[string]bool // keys with a faulty key below them
+	// In an MCP server, variables can have defaults, and texts that are not secret have variables if
+	// expands is set. A key cannot have a default, which would be one.
+	inServer, expands bool
+
+	faults Faults
+	places map[string]place
+	faulty map[string]bool // keys with a fault
+	above  map[string]bool // keys with a faulty key below them
 }
 
 // packagePath is the path of this package.
@@ -144,7 +146,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 	switch v.Kind() {
 	case reflect.String:
 		if d.want(n, key, kindText) {
-			v.SetString(n.Value)
+			v.SetString(d.text(n.Value, key))
 		}
 	case reflect.Int, reflect.Int64:
 		if kindOf(n) == kindNumber || kindOf(n) == kindInteger && n.Decode(v.Addr().Interface()) != nil {
@@ -217,13 +219,33 @@ func (d *decoder) secret(n *yaml.Node, to *Secret, key string) {
 		return
 	}
 
-	value, err := expand(n.Value, d.defaults, d.lookup)
+	value, err := expand(n.Value, d.inServer, d.lookup)
 	if err != nil {
 		d.fault(key, "%s", err)
 		return
 	}
 
 	*to = Secret(value)
+}
+
+// text returns a text with the values of its variables, if it is that of an MCP server.
+func (d *decoder) text(text, key string) string {
+	if !d.inServer || !d.expands {
+		return text
+	}
+
+	value, err := expand(text, true, func(name string) (string, bool) {
+		if own, ok := strings.CutPrefix(name, agentvalue.OwnVariable); ok {
+			return agentvalue.Reference(own), true // for the start of the server
+		}
+
+		return d.lookup(name)
+	})
+	if err != nil {
+		d.fault(key, "%s", err)
+	}
+
+	return value
 }
 
 func (d *decoder) duration(n *yaml.Node, to *time.Duration, key string) {
@@ -282,8 +304,8 @@ func (d *decoder) fields(n *yaml.Node, v reflect.Value, key string) {
 	isServer = isServer && !d.form
 	if isServer {
 		renameType(n)
-		d.defaults = true
-		defer func() { d.defaults = false }()
+		d.inServer = true
+		defer func() { d.inServer = false }()
 	}
 
 	for _, e := range d.unique(n, key) {

@@ -19,15 +19,18 @@ import (
 var errEmpty = syntaxErrorf(place{1, 1}, "the file is empty; at least the key agents is required")
 
 // Parse parses and validates a configuration file. The name is only used in faults. lookup returns
-// the value of an environment variable and reports whether it is set, as [os.LookupEnv] does; with
-// a nil lookup no variable is set.
+// the value of an environment variable and reports whether it is set, as [os.LookupEnv] does. With
+// a nil lookup no variable is set, and only secrets have variables. A value that lookup returns for
+// a variable that is not set is used if the variable has no default.
 //
 // The file is JSON if its name ends in .json or if it is a valid JSON object, otherwise YAML. JSON
 // is decoded as by encoding/json. YAML can have anchors, aliases and merge keys. In both, a key
 // that is unknown, repeated, null or in another letter case is a fault.
 //
-// In values of apiKey, baseUrl, bus, env and headers, ${NAME} is replaced by the variable, and $${
-// is a literal ${. In an MCP server, ${NAME:-default} has a default. A variable that is not set is
+// In values of apiKey, baseUrl, bus, env and headers, and in command, args, cwd and url of an MCP
+// server, ${NAME} is replaced by the variable, and $${ is a literal ${. In an MCP server,
+// ${NAME:-default} has a default, and ${env:NAME} in command, args and cwd is a variable of its env,
+// which is replaced when the server starts. A variable that is not set is
 // a fault. A variable that is empty is a fault in apiKey and baseUrl: otherwise a runtime could
 // accept every caller, or an agent could use another address, by mistake.
 //
@@ -173,6 +176,7 @@ func parse(name string, data []byte, lookup func(string) (string, bool), check f
 	}
 
 	d := newDecoder(lookup)
+	d.expands = lookup != nil && further != nil // not in a file of a deployment or of another author
 	f := new(File)
 	d.decode(root, f)
 	faults := d.faults

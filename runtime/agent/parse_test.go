@@ -42,7 +42,7 @@ func fullFile() *agent.File {
 				Network: agentvalue.NetworkProxy, Domains: []string{"example.com", "*.example.org", "example.net:8443"}},
 			CommandEnv: map[string]agent.Secret{"GIT_AUTHOR_NAME": "Coder", "TOKEN": "sk-team"},
 			MCPServers: map[string]agent.MCPServer{
-				"files": {Transport: "stdio", Command: "mcp-files", Timeout: 5 * time.Minute, Instructions: true, Args: []string{"--root", "${TEAM_KEY}"},
+				"files": {Transport: "stdio", Command: "mcp-files", Timeout: 5 * time.Minute, Instructions: true, Args: []string{"--root", "${TEAM_KEY}", "a", "${env:TOKEN}"},
 					Env:     map[string]agent.Secret{"TOKEN": "sk-team", "LITERAL": "${TEAM_KEY}", "NOTHING": "", "ONCE": "${TEAM_KEY}"},
 					Sandbox: agent.Sandbox{Read: []string{"/srv/files"}, Network: agentvalue.NetworkNone, Domains: []string{}}},
 				"web": {Transport: "http", URL: "https://mcp.example/",

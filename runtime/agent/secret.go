@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 )
 
 // Secret is a setting that a file can take from the environment as ${NAME}. It is never printed:
@@ -73,7 +75,7 @@ func expand(s string, defaults bool, lookup func(string) (string, bool)) (string
 			name, other, hasDefault = strings.Cut(name, ":-")
 		}
 
-		if !isVariable(name) {
+		if !isVariable(strings.TrimPrefix(name, agentvalue.OwnVariable)) {
 			return "", errors.New("${...} must contain the name of an environment variable; write $${ for a literal ${")
 		}
 
@@ -82,9 +84,9 @@ func expand(s string, defaults bool, lookup func(string) (string, bool)) (string
 		}
 
 		value, ok := lookup(name)
-		if hasDefault && value == "" {
+		if hasDefault && (!ok || value == "") {
 			value = other
-		} else if !ok {
+		} else if !ok && value == "" {
 			return "", fmt.Errorf("environment variable %s is not set", name)
 		}
 

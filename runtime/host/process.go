@@ -155,8 +155,7 @@ func (p Process) read() (*agent.File, string, error) {
 		return nil, "", fmt.Errorf("read configuration: %w", err)
 	}
 
-	none := func(string) (string, bool) { return "", false }
-	file, err := agent.Parse(agentvalue.DeployedFile, data, none)
+	file, err := agent.Parse(agentvalue.DeployedFile, data, nil)
 	if err != nil {
 		return nil, "", fmt.Errorf("read configuration:\n%w", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/settings"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/leaf/deadline"
 	"github.com/seed93082962/agenthost/rbac"
@@ -46,6 +47,13 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 	mark := ids.New()
 	protocol := p.provider.Protocol
 	for name, server := range config.MCPServers {
+		server.Command, server.CWD = literal(server.Command), literal(server.CWD)
+		server.URL = literal(server.URL)
+		server.Args = slices.Clone(server.Args)
+		for i, arg := range server.Args {
+			server.Args[i] = literal(arg)
+		}
+
 		config.MCPServers[name] = settings.Replace(server, func(key, _ string) string {
 			_, key, _ = strings.Cut(key, ".") // env, headers or query
 			return mark + variable("MCP_"+name+"_"+key)
@@ -73,6 +81,12 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 	}
 
 	return regexp.MustCompile(mark+"([A-Z0-9_]+)").ReplaceAll(text, []byte("$${$1}")), nil
+}
+
+// literal returns a text that a runtime reads from a file as it is. References to env remain.
+func literal(text string) string {
+	const reference = "${" + agentvalue.OwnVariable
+	return strings.ReplaceAll(strings.ReplaceAll(text, "${", "$${"), "$"+reference, reference)
 }
 
 // variable returns the name of an environment variable for a text.

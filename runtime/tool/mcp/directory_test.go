@@ -93,6 +93,19 @@ func TestServersDoNotReadTheDirectoryOfTheAgent(t *testing.T) {
 	require.Equal(t, "planted", p.output(with))
 }
 
+// The command line of a server refers to variables of its own environment only, and no shell reads
+// their values.
+func TestCommandLinesReferToTheEnvironment(t *testing.T) {
+	p := newPrivate(t, func(c *mcp.Config) { c.Env = append(c.Env, "OTHER=other") })
+	def := agent.MCPServer{
+		Transport: agentvalue.TransportStdio, Command: "${env:SHELL}", CWD: "${env:DIR}",
+		Args: []string{"-c", `printf '[%s]' "$@" "$(pwd)" >>OUT`, "x", "--token=${env:TOKEN}${env:TOKEN}", "${env:OTHER}", "${TOKEN}"},
+		Env:  map[string]agent.Secret{"SHELL": "sh", "DIR": "sub", "TOKEN": "$(a) b", "NESTED": "${env:TOKEN}"},
+	}
+	require.NoError(t, os.MkdirAll(filepath.Join(p.dir, "sub"), 0o700))
+	require.Equal(t, "[--token=$(a) b$(a) b][${env:OTHER}][${TOKEN}]["+filepath.Join(p.dir, "sub")+"]", p.output(def))
+}
+
 func TestEnvironmentOfAPrivateServer(t *testing.T) {
 	outside := t.TempDir()
 	for name, row := range map[string]struct {

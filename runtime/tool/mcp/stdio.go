@@ -45,6 +45,11 @@ func (c *Connector) stdio(def agent.MCPServer, box tool.Confiner, log *slog.Logg
 		return nil, errors.New("command is missing")
 	}
 
+	def.Command, def.CWD, def.Args = agentvalue.Resolve(def.Command, def.Env), agentvalue.Resolve(def.CWD, def.Env), slices.Clone(def.Args)
+	for i, arg := range def.Args {
+		def.Args[i] = agentvalue.Resolve(arg, def.Env)
+	}
+
 	for _, v := range append([]string{def.Command, def.CWD}, def.Args...) {
 		if strings.ContainsRune(v, 0) {
 			return nil, errors.New("command, args and cwd must not contain a NUL")
@@ -66,7 +71,7 @@ func (c *Connector) stdio(def agent.MCPServer, box tool.Confiner, log *slog.Logg
 	}
 
 	name := def.Command
-	args := slices.Clone(def.Args)
+	args := def.Args
 	cwd := def.CWD
 	hide := newRedactor(def)
 	var warn sync.Once
@@ -121,6 +126,7 @@ func (c *Connector) CheckCommand(def agent.MCPServer) error {
 		own = append(own, name+"="+string(value))
 	}
 
+	def.Command, def.CWD = agentvalue.Resolve(def.Command, def.Env), agentvalue.Resolve(def.CWD, def.Env)
 	path, err := child.LookPath(def.Command, merge(c.cfg.Env, own))
 	if err != nil {
 		return err
