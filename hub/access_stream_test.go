@@ -75,6 +75,62 @@ func TestAccessEndsForStreams(t *testing.T) {
 	}
 }
 
+// An answer that continues ends with the access of its user, and so do the streams of its readers,
+// whose client may be gone.
+func TestAccessEndsForAnswersThatContinue(t *testing.T) {
+	t.Parallel()
+	url := postgres(t)
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Half an answer"), modeltest.Hang())))
+	driver := &deploytest.Memory{Serve: func(req deploy.Request) (http.Handler, error) {
+		req.Config.Provider = agent.Provider{Protocol: agent.ProtocolAnthropic, BaseURL: agent.Secret(up.URL), APIKey: "k"}
+		return runtimeWithFile(t, req)
+	}}
+	t.Cleanup(driver.Close)
+	keys := []string{secret.Generate()}
+	same := func(cfg *hub.Config) { cfg.Deployer, cfg.EncryptionKeys = driver, keys }
+	s := open(t, url, same)
+	admin := s.setUp()
+	other := open(t, url, same)
+	s.call("POST", agents, admin, `{"name":"same","providerId":"demo","model":"demo"}`).want(201)
+	s.call("POST", agents+"/same/deploy", admin, "").want(202)
+	require.Eventually(t, func() bool {
+		return s.call("GET", agents+"/same/deploy", admin, "").want(200)["state"] == "running"
+	}, time.Minute, 20*time.Millisecond)
+	const chats = "/api/v1/agents/same/chat/sessions"
+	for i, end := range []struct{ name, method, path, body string }{
+		{"disabled", "PATCH", "", `{"status":"disabled"}`}, {"signedout", "DELETE", "/sessions", ""}, {"deleted", "DELETE", "", ""},
+	} {
+		token := s.join(admin, "member", end.name)
+		me := users + "/" + s.call("GET", "/auth/userinfo", token, "").want(200)["id"].(string)
+		chat := chats + "/" + s.call("POST", chats, token, "").want(201)["id"].(string)
+		answer := s.call("POST", chat+"/messages", token, `{"message":"hello","background":true}`).want(202)["assistantMessageId"].(string)
+		called := up.Await(t, i+1)
+		var bodies []io.ReadCloser
+		for _, at := range []*server{s, other} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at.url+chat+"/messages/"+answer+"/events", nil)
+			require.NoError(t, err)
+			req.Header.Set("Authorization", "Bearer "+token)
+			res, err := at.client.Do(req)
+			require.NoError(t, err)
+			require.Equal(t, 200, res.StatusCode)
+			bodies = append(bodies, res.Body)
+		}
+		require.Contains(t, []int{200, 204}, other.call(end.method, me+end.path, admin, end.body).status)
+		for _, body := range bodies {
+			text, err := io.ReadAll(body)
+			require.NoError(t, err)
+			require.NoError(t, body.Close())
+			require.Contains(t, string(text), `event: cancelled`, end.name)
+			require.Contains(t, string(text), `"reason":"client_request"`, end.name)
+		}
+		<-called.Closed()
+		require.Eventually(t, func() bool {
+			list := s.call("GET", strings.Replace(chat, chats, allChats, 1)+"/messages", admin, "").want(200)["items"].([]any)
+			return list[len(list)-1].(map[string]any)["status"] == "cancelled"
+		}, time.Minute, 20*time.Millisecond)
+	}
+}
+
 // What ends the access of a user may also stop the runtime. The answer is cancelled, although the
 // connection to the runtime ends before the hub checks the requests in progress.
 func TestAccessEndsWithTheRuntime(t *testing.T) {

@@ -25,9 +25,11 @@ type write struct{ method, route, path, body string }
 
 // harmless are the routes with a method that writes, but without a write of their own.
 var harmless = map[string]string{
-	"POST /api/v1/admin/aigc/verify":                     "it reads keys",
-	"POST /api/v1/admin/runs/:id/cancel":                 "there is no answer in progress: chat.TestRunsAreListedAndCancelled",
-	"POST /api/v1/agents/:name/chat/sessions/:id/cancel": "it is a conflict without an answer: TestAccessEndsForStreams",
+	"POST /api/v1/admin/aigc/verify":                                       "it reads keys",
+	"POST /api/v1/admin/runs/:id/cancel":                                   "there is no answer in progress: chat.TestRunsAreListedAndCancelled",
+	"POST /api/v1/agents/:name/chat/sessions/:id/cancel":                   "it is a conflict without an answer: TestAccessEndsForStreams",
+	"POST /api/v1/agents/:name/chat/sessions/:id/messages/:message/cancel": "it is a conflict after the answer: chat.TestCancelOfAnAnswer",
+	"POST /api/v1/admin/chat/sessions/:id/messages/:message/cancel":        "it is a conflict after the answer: chat.TestAdministratorsFollowAnswers",
 }
 
 // allWrites returns a request for each route that writes, in an order in which all succeed.

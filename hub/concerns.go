@@ -296,7 +296,7 @@ func (h *Hub) openChats(context.Context) error {
 	h.aigc = aigc.New(h.store)
 	var err error
 	h.chat, err = chat.New(chat.Config{
-		Store: h.store, Catalog: h.catalog, Deployments: h.deploys, Labels: h.aigc,
+		Store: h.store, Catalog: h.catalog, Deployments: h.deploys, Labels: h.aigc, Admit: h.sessions.Admit,
 		Relay: relay.Config{
 			Usage: h.usage, ModelOf: h.catalog.ModelOf, UserAnswers: h.cfg.UserAnswers, AgentAnswers: h.cfg.AgentAnswers, Offline: h.cfg.Offline,
 		},

@@ -102,10 +102,11 @@ func (c *contract) chats(admin string) {
 	c.events(text)
 	c.ok(204, "DELETE", config, admin, "")
 	again := c.ok(200, "POST", path+"/messages", cleo, message)
+	c.followed(path, again["assistantMessage"].(map[string]any)["id"].(string), cleo, admin)
 	for _, name := range []string{"userMessage", "assistantMessage"} {
 		require.NoError(c.t, c.doc.Fits("ChatMessage", again[name]))
 	}
-	c.faulty("POST", path+"/messages", cleo, `{}`, `{"message":" "}`, `{"message":"a","clientMessageId":"`+strings.Repeat("c", 129)+`"}`)
+	c.faulty("POST", path+"/messages", cleo, `{}`, `{"message":"a","onDisconnect":"stop"}`, `{"message":" "}`, `{"message":"a","clientMessageId":"`+strings.Repeat("c", 129)+`"}`)
 	c.budgets(path, cleo, admin)
 	c.cancelledChat(path, cleo, admin)
 	for _, row := range [][2]string{{path, cleo}, {strings.Replace(path, chats, allChats, 1), admin}} {
@@ -138,6 +139,29 @@ func (c *contract) chats(admin string) {
 	c.reject(409, code.AgentNotDeployed, "GET", path+"/transcript", cleo, "")
 	c.reject(409, code.AgentNotDeployed, "GET", strings.Replace(path, chats, allChats, 1)+"/transcript", admin, "")
 	c.ok(204, "DELETE", path, cleo, "")
+}
+
+// followed reads and cancels answers that continue, of which the first one has ended.
+func (c *contract) followed(path, answer, token, admin string) {
+	c.t.Helper()
+	of := strings.Replace(path, chats, allChats, 1) + "/messages/" + answer
+	require.Contains(c.t, c.send("GET", path+"/messages/"+answer+"/events", token, "").text, `"type":"assistant"`)
+	ids := c.ok(202, "POST", path+"/messages", token, `{"message":"`+strings.Repeat("a long message ", 60)+`","background":true,"onDisconnect":"continue"}`)
+	own := "/messages/" + ids["assistantMessageId"].(string)
+	c.ok(202, "POST", path+own+"/cancel", token, "")
+	require.Contains(c.t, c.send("GET", path+own+"/events", token, "").text, "event: done")
+	c.reject(409, wire.Conflict, "POST", path+own+"/cancel", token, "")
+	ids = c.ok(202, "POST", path+"/messages", token, `{"message":"`+strings.Repeat("a long message ", 60)+`","background":true,"onDisconnect":null}`)
+	own = strings.Replace(path, chats, allChats, 1) + "/messages/" + ids["assistantMessageId"].(string)
+	c.ok(202, "POST", own+"/cancel", admin, "")
+	require.Contains(c.t, c.send("GET", own+"/events", admin, "", "Last-Event-ID", "x").text, "event: done")
+	c.reject(409, wire.Conflict, "POST", own+"/cancel", admin, "")
+	for _, path := range []string{path + "/messages/" + unknownID, strings.Replace(path, chats, allChats, 1) + "/messages/" + unknownID} {
+		c.reject(404, wire.NotFound, "GET", path+"/events", admin, "")
+		c.reject(404, wire.NotFound, "POST", path+"/cancel", admin, "")
+	}
+	c.reject(400, wire.InvalidRequest, "GET", of+"/events?user=%zz", admin, "")
+	c.reject(400, wire.InvalidRequest, "POST", of+"/cancel?user=%zz", admin, "")
 }
 
 // events compares the events of an answer with their schemas, those of the runtime with its
@@ -230,6 +254,7 @@ func (c *contract) pushedChats(admin, member string) {
 	}
 	c.reject(409, wire.Conflict, "GET", one+"/messages", admin, "")
 	c.reject(409, wire.Conflict, "GET", one+"/transcript", admin, "")
+	c.reject(409, wire.Conflict, "GET", one+"/messages/m/events", admin, "")
 	c.ok(200, "GET", one+"?user=bot", admin, "")
 	c.unpaged(one+"/messages", member)
 	c.ok(200, "GET", one+"/messages?user=bot", admin, "")

@@ -141,12 +141,16 @@ POST   /api/v1/agents/:name/chat/sessions                admin maintainer member
 DELETE /api/v1/agents/:name/chat/sessions/:id            admin maintainer member
 GET    /api/v1/agents/:name/chat/sessions/:id/messages   admin maintainer member
 POST   /api/v1/agents/:name/chat/sessions/:id/messages   admin maintainer member
+GET    /api/v1/agents/:name/chat/sessions/:id/messages/:message/events admin maintainer member
+POST   /api/v1/agents/:name/chat/sessions/:id/messages/:message/cancel admin maintainer member
 POST   /api/v1/agents/:name/chat/sessions/:id/cancel     admin maintainer member
 GET    /api/v1/agents/:name/chat/sessions/:id/transcript admin maintainer member
 GET    /api/v1/admin/chat/sessions                       admin maintainer member
 GET    /api/v1/admin/chat/sessions/:id                   admin maintainer member
 DELETE /api/v1/admin/chat/sessions/:id                   admin maintainer member
 GET    /api/v1/admin/chat/sessions/:id/messages          admin maintainer member
+GET    /api/v1/admin/chat/sessions/:id/messages/:message/events admin maintainer member
+POST   /api/v1/admin/chat/sessions/:id/messages/:message/cancel admin maintainer
 GET    /api/v1/admin/chat/sessions/:id/transcript        admin maintainer member
 GET    /api/v1/admin/runs                                admin maintainer
 POST   /api/v1/admin/runs/:id/cancel                     admin maintainer

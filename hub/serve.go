@@ -166,13 +166,14 @@ const closeWithin = 20 * time.Second
 const lastEvents = time.Second
 
 // Drain makes GET /health/ready respond with 503, so that load balancers send no new requests, and
-// waits until no request is in progress. When ctx ends, it cancels the answers in progress with
+// waits until no request and no answer is in progress. When ctx ends, it cancels the answers in progress with
 // the reason shutdown, and the runs at /runtime, and waits at most 10 s until they are stored; it
 // returns an error if a request other than these is in progress. The hub continues to serve
 // requests, except for new answers and runs.
 func (h *Hub) Drain(ctx context.Context) error {
 	h.draining.Store(true)
-	err := h.requests.wait(ctx)
+	answers := h.chat.Drain(ctx)
+	err := errors.Join(answers, h.requests.wait(ctx))
 	if err == nil {
 		return nil
 	}

@@ -300,6 +300,22 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 		_, err := first(c.Chats.Send(ctx, "x", uuid, wire.ChatMessageRequest{Message: "m", ClientMessageID: "i"}))
 		return nil, err
 	},
+	"GET /api/v1/agents/{name}/chat/sessions/{id}/messages/{message}/events": func(ctx context.Context, c *client.Client) (any, error) {
+		_, err := first(c.Chats.Events(ctx, "x", uuid, uuid))
+		return nil, err
+	},
+	"POST /api/v1/agents/{name}/chat/sessions/{id}/messages/{message}/cancel": func(ctx context.Context, c *client.Client) (any, error) {
+		id, err := c.Chats.CancelAnswer(ctx, "x", uuid, uuid)
+		return map[string]any{"runId": id, "state": "cancelling"}, err
+	},
+	"GET /api/v1/admin/chat/sessions/{id}/messages/{message}/events": func(ctx context.Context, c *client.Client) (any, error) {
+		_, err := first(c.History.Events(ctx, uuid, "u", uuid))
+		return nil, err
+	},
+	"POST /api/v1/admin/chat/sessions/{id}/messages/{message}/cancel": func(ctx context.Context, c *client.Client) (any, error) {
+		id, err := c.History.CancelAnswer(ctx, uuid, "u", uuid)
+		return map[string]any{"runId": id, "state": "cancelling"}, err
+	},
 	"POST /api/v1/agents/{name}/chat/sessions/{id}/cancel": func(ctx context.Context, c *client.Client) (any, error) {
 		_, err := c.Chats.Cancel(ctx, "x", uuid)
 		return nil, err

@@ -46,6 +46,11 @@ func (s Chats) Cancel(ctx context.Context, agent, session string) (string, error
 	return cancelRun(ctx, s.c, chatPath(agent)+"/"+segment(session)+"/cancel")
 }
 
+// CancelAnswer cancels one answer in progress and returns the id of its run.
+func (s Chats) CancelAnswer(ctx context.Context, agent, session, message string) (string, error) {
+	return cancelRun(ctx, s.c, chatPath(agent)+"/"+segment(session)+"/messages/"+segment(message)+"/cancel")
+}
+
 func cancelRun(ctx context.Context, c *Client, path string) (string, error) {
 	body, err := send[bodies.Cancelling](ctx, c, http.MethodPost, path, nil)
 	return body.RunID, err
@@ -115,6 +120,12 @@ func (h History) Runs(ctx context.Context) iter.Seq2[wire.ChatRun, error] {
 func (h History) CancelRun(ctx context.Context, runID string) error {
 	_, err := cancelRun(ctx, h.c, "/api/v1/admin/runs/"+segment(runID)+"/cancel")
 	return err
+}
+
+// CancelAnswer cancels one answer in progress of any user. The user id is that of [History.Get].
+func (h History) CancelAnswer(ctx context.Context, id, user, message string) (string, error) {
+	path := historyPath + "/" + segment(id) + "/messages/" + segment(message) + "/cancel"
+	return cancelRun(ctx, h.c, withQuery(path, url.Values{"user": {user}}))
 }
 
 // Push uploads chats of another program, at most 50 sessions.

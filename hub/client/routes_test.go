@@ -61,6 +61,9 @@ func (d *document) RoundTrip(req *http.Request) (*http.Response, error) {
 			return res, nil
 		}
 		body := "text"
+		if medias[0] == "text/event-stream" {
+			body = "event: done\ndata: {}\n\n"
+		}
 		if d.example = nil; medias[0] == "application/json" {
 			d.example = example(ref.Value.Content[medias[0]].Schema.Value)
 			data, err := json.Marshal(d.example)

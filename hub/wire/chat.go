@@ -66,6 +66,10 @@ type ChatMessageRequest struct {
 	Message string `json:"message"`
 	// Of the caller's choice. A message with the same id is not sent again.
 	ClientMessageID string `json:"clientMessageId,omitempty"`
+	// What a client that disconnects does to the answer: cancel, the default, or continue.
+	OnDisconnect string `json:"onDisconnect,omitempty"`
+	// Continues without a stream: the response has the ids of the messages.
+	Background bool `json:"background,omitempty"`
 }
 
 // RepeatedMessage is the response to a message that was sent before.
@@ -90,6 +94,12 @@ type Begun struct {
 	AIGCNotice         string          `json:"aigcNotice,omitempty"` // to be shown next to the answer
 }
 
+// Gap is the event in place of events that are no longer available. A client removes what it has of
+// the answer: the next events have the answer so far.
+type Gap struct {
+	Type string `json:"type"` // hub.gap
+}
+
 // Notice is a label of generated content that is part of the answer.
 type Notice struct {
 	Type     string `json:"type"`     // hub.notice
@@ -107,6 +117,9 @@ type Saved struct {
 	Budgets   []Budget        `json:"budgets,omitempty"` // that are used up to their soft limits
 	Error     *ChatError      `json:"error,omitempty"`   // only of a failed answer
 }
+
+// EventName implements [wire.Payload].
+func (*Gap) EventName() string { return "hub" }
 
 // EventName implements [wire.Payload].
 func (*Begun) EventName() string { return "hub" }

@@ -50,6 +50,12 @@ type ChatSessionRequest struct {
 	Title string `json:"title,omitempty"`
 }
 
+// ChatMessageIDs is the response to a message whose answer continues without a stream.
+type ChatMessageIDs struct {
+	UserMessageID      string `json:"userMessageId"`
+	AssistantMessageID string `json:"assistantMessageId"`
+}
+
 // DeployRequest deploys an agent.
 type DeployRequest struct {
 	// Deploys an unchanged configuration again.

@@ -131,14 +131,14 @@ func benchService(b *testing.B, url string) *chat.Service {
 
 // process is a role of a benchmark.
 type process struct {
-	b   *testing.B
+	b   testing.TB
 	pid int
 	url string
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-func startRole(b *testing.B, role, target, database string) *process {
+func startRole(b testing.TB, role, target, database string) *process {
 	b.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", roleVariable+"="+role, "CHAT_BENCH_TARGET="+target, "CHAT_BENCH_DATABASE="+database)

@@ -40,6 +40,10 @@ func (s *Service) Routes() []api.Route {
 		})),
 		own(http.MethodGet, "/:id/messages", api.Result(http.StatusOK, s.listMessages)),
 		rated(own(http.MethodPost, "/:id/messages", s.sendMessage)),
+		streamed(own(http.MethodGet, "/:id/messages/:message/events", s.sendEvents)),
+		own(http.MethodPost, "/:id/messages/:message/cancel", api.Result(http.StatusAccepted, func(r *http.Request) (bodies.Cancelling, error) {
+			return s.CancelAnswer(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"), r.PathValue("message"))
+		})),
 		own(http.MethodGet, "/:id/transcript", api.Result(http.StatusOK, s.showTranscript)),
 		admin(http.MethodGet, "", api.Result(http.StatusOK, s.listAllSessions)),
 		admin(http.MethodGet, "/:id", api.Result(http.StatusOK, func(r *http.Request) (wire.ChatSession, error) {
@@ -51,6 +55,11 @@ func (s *Service) Routes() []api.Route {
 			return s.AnySession(r.Context(), api.CallerOf(r), r.PathValue("id"), owner)
 		})),
 		admin(http.MethodGet, "/:id/messages", api.Result(http.StatusOK, s.listAnyMessages)),
+		streamed(admin(http.MethodGet, "/:id/messages/:message/events", s.sendAnyEvents)),
+		{
+			Method: http.MethodPost, Path: "/api/v1/admin/chat/sessions/:id/messages/:message/cancel", Group: rbac.AdminWrite, Category: "agent",
+			Handle: api.Result(http.StatusAccepted, s.cancelAnyAnswer),
+		},
 		admin(http.MethodGet, "/:id/transcript", api.Result(http.StatusOK, s.showAnyTranscript)),
 		admin(http.MethodDelete, "/:id", api.Done(func(r *http.Request) error {
 			owner, err := ownerOf(r)
@@ -61,6 +70,12 @@ func (s *Service) Routes() []api.Route {
 			return s.DeleteAnySession(r.Context(), api.CallerOf(r), r.PathValue("id"), owner)
 		})),
 	})
+}
+
+// streamed changes the route of an event stream, which has its own bounds of memory.
+func streamed(route api.Route) api.Route {
+	route.Large = false
+	return route
 }
 
 func rated(route api.Route) api.Route {
@@ -103,7 +118,14 @@ func (s *Service) sendMessage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	if before == nil {
+	switch {
+	case before != nil:
+	case in.Background:
+		run := answer.Run()
+		return api.Encode(w, http.StatusAccepted, bodies.ChatMessageIDs{UserMessageID: run.UserMessageID, AssistantMessageID: run.MessageID})
+	case continues(in):
+		return s.follow(r.Context(), w, answer.Run(), "")
+	default:
 		defer answer.Close()
 		return answer.Serve(w)
 	}

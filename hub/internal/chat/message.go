@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"time"
@@ -49,27 +48,14 @@ func (m message) view(sessionID string, explain func(wire.ChatError) *wire.ChatE
 		v.Error = explain(m.Failure)
 	}
 
-	blocks := relay.Array(relay.TextBlock(m.Text))
-	if m.Content != "" {
-		blocks = relay.StoredBlocks(m.Content)
-	}
-
+	v.Content = relay.Labelled(m.Text, m.Content, m.Notice, m.NoticeAt)
 	if m.Notice != "" && relay.Generated(m.Text, m.Content) {
-		notice := relay.TextBlock(m.Notice)
-		if m.NoticeAt == aigc.ModePrepend {
-			blocks, v.Text = relay.Array(notice, inner(blocks)), relay.Paragraphs(m.Notice, m.Text)
-		} else {
-			blocks, v.Text = relay.Array(inner(blocks), notice), relay.Paragraphs(m.Text, m.Notice)
+		if v.Text = relay.Paragraphs(m.Text, m.Notice); m.NoticeAt == aigc.ModePrepend {
+			v.Text = relay.Paragraphs(m.Notice, m.Text)
 		}
 	}
 
-	v.Content = blocks
 	return v
-}
-
-// inner returns the elements of a JSON array.
-func inner(blocks []byte) []byte {
-	return bytes.TrimSuffix(bytes.TrimPrefix(blocks, []byte("[")), []byte("]"))
 }
 
 // maxPageBytes bounds the JSON of a page of messages. A page has at least one message, also a

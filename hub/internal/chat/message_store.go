@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
+	"github.com/seed93082962/agenthost/hub/internal/store"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/runvalue"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
@@ -81,6 +83,40 @@ func labelsOf(ctx context.Context, q db.Querier, s session, runs []string) (map[
 	}
 
 	return labels, err
+}
+
+// answerOf returns the run and the place of an answer of a session. It fails with wire.NotFound for
+// another message.
+func answerOf(ctx context.Context, q db.Querier, s session, messageID string) (relay.AnswerRun, error) {
+	run := relay.AnswerRun{
+		TenantID: s.TenantID, UserID: s.UserID, UserName: s.UserName, AgentName: s.AgentName,
+		SessionKey: s.Key, SessionID: s.ID, MessageID: messageID,
+	}
+	err := q.QueryRowContext(ctx, `SELECT answer.seq, answer.run_id, answer.aigc, sent.id FROM chat_messages AS answer
+			JOIN chat_messages AS sent ON sent.session_key = answer.session_key AND sent.seq = answer.seq - 1
+		WHERE answer.tenant_id = $1 AND answer.session_key = $2 AND answer.id = $3 AND answer.role = 'assistant' AND answer.run_id <> ''
+		ORDER BY answer.seq DESC LIMIT 1`, s.TenantID, s.Key, messageID).
+		Scan(&run.Seq, &run.ID, (*[]byte)(&run.Label), &run.UserMessageID)
+	return run, db.WrapOne("find answer", err, wire.NotFound.New("There is no such answer in this session."))
+}
+
+// progress is how far an answer is stored.
+type progress struct {
+	Status string
+	Size   int  // bytes of the text and the content
+	Leased bool // the run has not ended
+	Free   bool // no hub has the run
+}
+
+// progressOf returns the progress of an answer. It fails with wire.NotFound if it was deleted.
+func progressOf(ctx context.Context, q db.Querier, r relay.AnswerRun) (progress, error) {
+	var p progress
+	err := q.QueryRowContext(ctx, `SELECT m.status, octet_length(m.text) + octet_length(m.content), r.run_id IS NOT NULL,
+			COALESCE(r.`+store.Free+`, FALSE)
+		FROM chat_messages AS m LEFT JOIN chat_runs AS r ON r.run_id = m.run_id AND r.tenant_id = m.tenant_id
+		WHERE m.tenant_id = $1 AND m.session_key = $2 AND m.seq = $3 AND m.id = $4`, r.TenantID, r.SessionKey, r.Seq, r.MessageID).
+		Scan(&p.Status, &p.Size, &p.Leased, &p.Free)
+	return p, db.WrapOne("read progress of answer", err, noSession())
 }
 
 // earlier is a message that was sent before with the same clientMessageId.

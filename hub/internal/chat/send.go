@@ -12,10 +12,22 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/rbac"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 const maxClientID = 128 // characters
+
+// Values of onDisconnect.
+const (
+	disconnectCancels   = "cancel"
+	disconnectContinues = "continue"
+)
+
+// continues reports whether the answer outlives the request.
+func continues(in wire.ChatMessageRequest) bool {
+	return in.Background || in.OnDisconnect == disconnectContinues
+}
 
 // checkMessage returns a message as it is stored, or its faults.
 func checkMessage(in wire.ChatMessageRequest) (wire.ChatMessageRequest, error) {
@@ -26,12 +38,20 @@ func checkMessage(in wire.ChatMessageRequest) (wire.ChatMessageRequest, error) {
 		fields.Add("message", "must be UTF-8 without NUL")
 	}
 
+	if in.OnDisconnect != "" && in.OnDisconnect != disconnectCancels && in.OnDisconnect != disconnectContinues {
+		fields.Add("onDisconnect", "must be cancel or continue")
+	}
+
+	if in.Background && in.OnDisconnect == disconnectCancels {
+		fields.Add("onDisconnect", "must be continue with background")
+	}
+
 	in.ClientMessageID = fields.Line("clientMessageId", in.ClientMessageID, 0, maxClientID)
 	return in, fields.Err()
 }
 
 // Send stores a message in a session of the caller and starts the answer, whose caller must call
-// Close. If a message with the same ClientMessageID was sent before and its run was started, it
+// Close, unless it continues. If a message with the same ClientMessageID was sent before and its run was started, it
 // returns that one instead. It fails with code.AgentNotDeployed, with wire.Conflict while another
 // answer is in progress or if the caller has stored too much, with wire.RateLimited if too many
 // answers are in progress, and with code.UpstreamFailed if the runtime rejects the run, which is
@@ -93,8 +113,13 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 		m.assistant.RunID = before.runID
 	}
 
+	ended := func() {}
+	if continues(in) {
+		ctx, ended = s.cfg.Admit(context.WithoutCancel(ctx), caller, rbac.Group{})
+	}
+
 	answer, err := s.relay.Start(ctx, m.run(), relay.Start{
-		Endpoint: endpoint,
+		Endpoint: endpoint, Continues: continues(in),
 		Store: func(ctx context.Context, a *relay.Answer) (text string, err error) {
 			if before != nil {
 				err = m.restart(ctx, a)
@@ -108,6 +133,12 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 			return historyOf(ctx, s.store.Read(), m.session, m.user.Seq)
 		},
 	})
+	if err == nil && continues(in) {
+		answer.Continue(ended)
+		return answer, nil, nil
+	}
+
+	ended()
 	switch {
 	case errors.Is(err, errSent):
 		return nil, m.sent, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/rbac"
 )
 
 //go:embed migrations
@@ -45,16 +46,21 @@ type Config struct {
 	// Labels labels the answers. Defaults to none.
 	Labels Labels
 
+	// Admit begins work of a caller that outlives its request, see [api.Config]. Defaults to the same
+	// context.
+	Admit func(context.Context, api.Caller, rbac.Group) (context.Context, func())
+
 	// Relay has the limits of answers in progress. New sets Store and Deployments.
 	Relay relay.Config
 }
 
 // Service has the chats of the hub. It is safe for concurrent use.
 type Service struct {
-	cfg    Config
-	store  *store.Store
-	relay  *relay.Relay
-	quotas quotas
+	cfg     Config
+	store   *store.Store
+	relay   *relay.Relay
+	quotas  quotas
+	readers readers
 }
 
 // New returns a Service. The caller must call Close.
@@ -63,14 +69,25 @@ func New(cfg Config) (*Service, error) {
 		return nil, errors.New("create chat service: Store, Catalog and Deployments are required")
 	}
 
+	if cfg.Admit == nil {
+		cfg.Admit = func(ctx context.Context, _ api.Caller, _ rbac.Group) (context.Context, func()) { return ctx, func() {} }
+	}
+
 	cfg.Relay.Store, cfg.Relay.Deployments = cfg.Store, cfg.Deployments
 	r, err := relay.New(cfg.Relay)
 	if err != nil {
 		return nil, err
 	}
 
-	return &Service{cfg: cfg, store: cfg.Store, relay: r, quotas: quotas{byUser: map[[2]string]storedQuota{}}}, nil
+	return &Service{
+		cfg: cfg, store: cfg.Store, relay: r,
+		quotas: quotas{byUser: map[[2]string]storedQuota{}}, readers: readers{byUser: map[string]int{}},
+	}, nil
 }
+
+// Drain waits until no answer is in progress. The streams of answers of other hubs end, so that
+// their readers continue there.
+func (s *Service) Drain(ctx context.Context) error { return s.relay.Drain(ctx) }
 
 // Shutdown cancels the answers in progress with the reason shutdown, and waits until they are
 // stored or ctx ends. Further messages are rejected.

@@ -198,7 +198,7 @@ func (s *Service) Cancel(ctx context.Context, caller api.Caller, agentName, id s
 		return bodies.Cancelling{}, err
 	}
 
-	runID, err := s.relay.Cancel(ctx, in.TenantID, in.Key)
+	runID, err := s.relay.Cancel(ctx, in.TenantID, in.Key, "")
 	return bodies.Cancelling{RunID: runID, State: stateCancelling}, err
 }
 

@@ -208,6 +208,7 @@ func session(c *apitest.Client) string {
 // event is one event as it was received.
 type event struct {
 	name string
+	id   string
 	raw  string
 	data object
 }
@@ -223,8 +224,14 @@ type stream struct {
 // send sends a message and returns the open answer.
 func send(t *testing.T, c *apitest.Client, session string, body object) *stream {
 	t.Helper()
+	return receives(t, c.Request(http.MethodPost, session+"/messages", body))
+}
+
+// receives sends a request and returns the event stream of its response.
+func receives(t *testing.T, req *http.Request) *stream {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	res, err := http.DefaultClient.Do(c.Request(http.MethodPost, session+"/messages", body).WithContext(ctx))
+	res, err := http.DefaultClient.Do(req.WithContext(ctx))
 	require.NoError(t, err)
 	t.Cleanup(func() { cancel(); res.Body.Close() })
 	if res.StatusCode != http.StatusOK || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
@@ -241,7 +248,7 @@ func (s *stream) next() (event, bool) {
 		return event{}, false
 	}
 	require.NoError(s.t, err)
-	got := event{name: ev.Type, raw: string(ev.Data)}
+	got := event{name: ev.Type, id: ev.ID, raw: string(ev.Data)}
 	_ = json.Unmarshal(ev.Data, &got.data) // a hostile runtime sends anything
 	return got, true
 }

@@ -3,10 +3,8 @@ package relay
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -55,12 +53,22 @@ type AnswerRun struct {
 	NoticeAt aigc.Mode       // append or prepend
 }
 
+// noticeSoFar returns the notice that a part of the answer in progress has.
+func (r AnswerRun) noticeSoFar() string {
+	if r.NoticeAt != aigc.ModePrepend {
+		return ""
+	}
+
+	return r.Notice
+}
+
 // usage returns the run for package usage, without its tokens.
 func (r AnswerRun) usage() usage.CountedRun {
 	return usage.CountedRun{ID: r.ID, TenantID: r.TenantID, AgentName: r.AgentName, UserID: r.UserID, UserName: r.UserName}
 }
 
-// Answer is an answer in progress. The caller calls Serve and Close.
+// Answer is an answer in progress. The caller calls Serve and Close, or Continue. The goroutine of
+// Serve or Continue is the only one that reads the runtime.
 type Answer struct {
 	relay  *Relay
 	run    AnswerRun // does not change after Start.Store
@@ -69,6 +77,7 @@ type Answer struct {
 	cancel context.CancelCauseFunc
 	began  time.Time
 
+	stream   *sse.Stream // of the client that sent the message, or nil
 	runtime  *client.Client
 	line     context.Context // of the connection to the runtime, which ends after ctx: see hangUp
 	hangUp   context.CancelFunc
@@ -95,134 +104,67 @@ type Answer struct {
 	started   bool             // the runtime may have accepted the run
 	events    *client.Stream   // nil until the runtime has accepted the run
 	text      transcript
-	end       *Ending // nil in progress
-	final     content // as of the end
+	journal   *journal // nil without readers
+	end       *Ending  // nil in progress
+	final     content  // as of the end
 	concluded time.Time
 }
 
-// Serve sends the events of the answer: hub, those of the runtime as they are received, hub.saved
-// and done. The end of the context of [Relay.Start] cancels the run, and so does a client that
-// stops reading. The partial answer is stored.
+// Serve sends the events of the answer to the client that sent the message: hub, those of the
+// runtime as they are received, hub.saved and done. The end of the context of [Relay.Start] cancels
+// the run, and so does a client that stops reading. The partial answer is stored.
+//
+// The client receives the bytes of the runtime without a journal. Other readers of the answer have
+// one from their first on.
 func (a *Answer) Serve(w http.ResponseWriter) error {
 	stream, err := sse.NewStream(w, sse.StreamConfig{WriteTimeout: a.relay.cfg.WriteTimeout, OnError: func(error) { a.cancel(errGone) }})
 	if err != nil {
 		return err
 	}
 
+	a.stream = stream
 	defer func() { _ = stream.Close() }() // it sends the last events; OnError has the error
-	if err := a.forward(stream); err != nil {
+	a.relayRun()
+	return nil
+}
+
+// Continue relays the answer to its journal until its end, and then calls ended. The end of the
+// context of [Relay.Start] cancels the run. The caller calls neither Serve nor Close.
+func (a *Answer) Continue(ended func()) {
+	a.relay.owners.Go(func() {
+		defer ended()
+		a.relayRun()
+	})
+}
+
+// Run returns the run of the answer, which is stored.
+func (a *Answer) Run() AnswerRun { return a.run }
+
+// relayRun forwards the events of the answer, and stores it.
+func (a *Answer) relayRun() {
+	if err := a.forward(); err != nil {
 		denied := a.denied()
 		a.cancel(cmp.Or(denied, err))
 		a.awaitUsage()
 	}
 
-	end := a.ending()
+	_ = a.complete(a.ending()) // the error is logged
+}
+
+// complete stores the answer and queues its last events, once. It returns the error of storing it.
+func (a *Answer) complete(end Ending) error {
+	if a.end != nil {
+		return nil
+	}
+
 	saved, err := a.finish(end)
 	if err != nil {
 		end, a.reported = failed(kindHub, wire.Unavailable, "The answer could not be stored."), false
 	}
 
-	a.queueLast(stream, end, saved)
-	return nil
-}
-
-// denied returns an error that wraps [api.ErrAccessEnded] if the caller has no access any more.
-// What ends the access may also stop the runtime, whose connection can end before the next check of
-// the requests in progress.
-func (a *Answer) denied() error {
-	if a.reported || a.ctx.Err() != nil {
-		return nil
-	}
-
-	ctx, cancel := context.WithTimeout(a.ctx, writeWithin)
-	defer cancel()
-	err := a.relay.store.DB.Tx(ctx, func(*sql.Tx) error { return nil }) // the check of the context
-	_, coded := errors.AsType[*wire.Error](err)
-	if _, ok := errors.AsType[wire.Code](err); !ok && !coded {
-		return nil
-	}
-
-	return fmt.Errorf("%w: %w", api.ErrAccessEnded, err)
-}
-
-// forward sends the first event and those of the runtime up to done. Events that are received
-// together are sent together. If the client is gone, it continues to read: the last events have the
-// usage of the run.
-func (a *Answer) forward(stream *sse.Stream) error {
-	a.queueFirst(stream)
-	for {
-		if err := a.relayTexts(stream); err != nil {
-			return err
-		}
-
-		if a.text.responded && !a.answered {
-			a.answered = true
-			a.relay.metrics.firstToken(a)
-			a.span.AddEvent("first token")
-		}
-
-		if !a.events.Buffered() {
-			_ = stream.Flush() // OnError has the error, here and below
-		}
-
-		ev, err := a.events.Next()
-		if err != nil || ev.Type == doneEvent {
-			return err
-		}
-
-		if ev.Type != hubEvent { // the hub's own events must be genuine
-			err = a.relayEvent(stream, ev)
-		}
-
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// awaitUsage reads the rest of the events, which has the usage of the run. cancelRun ends it.
-func (a *Answer) awaitUsage() {
-	for a.text.end == nil {
-		ev, err := a.events.Next()
-		if err != nil {
-			return
-		}
-
-		switch ev.Type {
-		case "result", "cancelled", "error":
-			_ = a.note(ev) // the answer is too large in any case
-		}
-	}
-}
-
-// relayTexts notes the texts that are in memory, and queues the bytes of their events as they were
-// received. Most tokens are such texts: see [client.Stream.Texts].
-func (a *Answer) relayTexts(stream *sse.Stream) error {
-	a.mu.Lock()
-	texts, events := a.events.Texts(a.text.pending)
-	err := a.text.noteTexts(texts, a.memory.reserve)
-	a.mu.Unlock()
-	if err == nil && len(events) > 0 {
-		_ = stream.QueueEvents(events)
-	}
-
+	a.queueLast(end, saved)
+	a.relay.endJournal(a)
 	return err
-}
-
-// relayEvent notes an event and queues it for the client. The hub itself reports that it has
-// cancelled the run, with its own reason.
-func (a *Answer) relayEvent(stream *sse.Stream, ev sse.Event) error {
-	if err := a.note(ev); err != nil {
-		return err
-	}
-
-	if a.ctx.Err() != nil && ev.Type == "cancelled" {
-		return nil
-	}
-
-	_ = stream.Queue(sse.Event{Type: ev.Type, Data: ev.Data})
-	a.reported = a.text.end != nil
-	return nil
 }
 
 // cancelRun cancels the run when ctx has ended. The stream is read until its end, which has the
@@ -249,13 +191,6 @@ func (a *Answer) cancelRun() {
 	if err == nil {
 		<-ctx.Done()
 	}
-}
-
-// note stores the part of an event that the history needs.
-func (a *Answer) note(ev sse.Event) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.text.note(ev, a.memory.reserve)
 }
 
 // progress cancels an answer whose runtime sends nothing or too much. It returns the content,
@@ -306,13 +241,9 @@ func (a *Answer) ending() Ending {
 }
 
 // finish closes the connection to the runtime, which cancels a run in progress, and stores the
-// answer, once. It reports whether the answer is stored. If the database is unavailable, it returns
+// answer. It reports whether the answer is stored. If the database is unavailable, it returns
 // after writeWithin, and the relay continues to try.
 func (a *Answer) finish(end Ending) (bool, error) {
-	if a.end != nil {
-		return false, nil
-	}
-
 	defer a.relay.open.Done()
 	if a.unwatch != nil {
 		a.unwatch()
@@ -375,5 +306,5 @@ func (a *Answer) nextSession() string {
 // Close stores the answer if it was not served.
 func (a *Answer) Close() {
 	a.cancel(errGone)
-	_, _ = a.finish(a.ending()) // the error is logged
+	_ = a.complete(a.ending()) // the error is logged
 }

@@ -57,3 +57,13 @@ func (a *account) release() {
 	a.budget.mu.Unlock()
 	_ = a.reserve(-used)
 }
+
+// Hold reserves memory for a stored answer that is sent, until the caller calls the function.
+func (r *Relay) Hold(tenantID string, bytes int) (func(), error) {
+	memory := &account{budget: &r.memory, tenant: tenantID}
+	if err := memory.reserve(bytes); err != nil {
+		return nil, err
+	}
+
+	return memory.release, nil
+}

@@ -76,19 +76,24 @@ const (
 	doneEvent = "done"
 )
 
-// queueFirst queues the event before those of the runtime.
-func (a *Answer) queueFirst(stream *sse.Stream) {
-	queue(stream, &wire.Begun{
+// beginning returns the first event.
+func (a *Answer) beginning() *wire.Begun {
+	return &wire.Begun{
 		Type: hubEvent, SessionID: a.run.SessionID, UserMessageID: a.run.UserMessageID, AssistantMessageID: a.run.MessageID,
 		AIGC: a.run.Label, AIGCNotice: a.run.Hint,
-	})
-	a.queueNotice(stream, aigc.ModePrepend)
+	}
+}
+
+// queueFirst queues the events before those of the runtime.
+func (a *Answer) queueFirst() {
+	a.queue(a.beginning())
+	a.queueNotice(aigc.ModePrepend)
 }
 
 // queueLast queues the events after those of the runtime.
-func (a *Answer) queueLast(stream *sse.Stream, end Ending, saved bool) {
+func (a *Answer) queueLast(end Ending, saved bool) {
 	if Generated(a.final.text, a.final.blocks) {
-		a.queueNotice(stream, aigc.ModeAppend)
+		a.queueNotice(aigc.ModeAppend)
 	}
 
 	if !a.reported && end.Status == StatusCancelled {
@@ -97,9 +102,9 @@ func (a *Answer) queueLast(stream *sse.Stream, end Ending, saved bool) {
 			reason = runtimewire.ReasonShutdown
 		}
 
-		queue(stream, &runtimewire.Cancelled{Type: "cancelled", RunID: a.run.ID, Reason: reason, Usage: a.text.usage})
+		a.queue(&runtimewire.Cancelled{Type: "cancelled", RunID: a.run.ID, Reason: reason, Usage: a.text.usage})
 	} else if !a.reported {
-		queue(stream, &runtimewire.Fault{Type: "error", Error: end.Failure.Message, ErrorType: end.Failure.Code, RunID: a.run.ID, Usage: a.text.usage})
+		a.queue(&runtimewire.Fault{Type: "error", Error: end.Failure.Message, ErrorType: end.Failure.Code, RunID: a.run.ID, Usage: a.text.usage})
 	}
 
 	if saved {
@@ -112,20 +117,25 @@ func (a *Answer) queueLast(stream *sse.Stream, end Ending, saved bool) {
 			e.Error = a.relay.Remedies(ctx, a.run.TenantID, a.run.AgentName)(end.Failure)
 		}
 
-		queue(stream, e)
+		a.queue(e)
 	}
 
-	queue(stream, &runtimewire.Done{})
+	a.queue(&runtimewire.Done{})
 }
 
 // queueNotice queues the notice that is a part of the answer in this place, if there is one.
-func (a *Answer) queueNotice(stream *sse.Stream, at aigc.Mode) {
+func (a *Answer) queueNotice(at aigc.Mode) {
 	if a.run.Notice != "" && a.run.NoticeAt == at {
-		queue(stream, &wire.Notice{Type: "hub.notice", Position: string(at), Text: a.run.Notice})
+		a.queue(&wire.Notice{Type: "hub.notice", Position: string(at), Text: a.run.Notice})
 	}
 }
 
-func queue(stream *sse.Stream, p runtimewire.Payload) {
-	data, _ := json.Marshal(p)                                   // the events have a JSON form
-	_ = stream.Queue(sse.Event{Type: p.EventName(), Data: data}) // OnError has the error
+// queue queues an event of the hub for the readers.
+func (a *Answer) queue(p runtimewire.Payload) {
+	data, _ := json.Marshal(p) // the events have a JSON form
+	ev := sse.Event{Type: p.EventName(), Data: data}
+	a.mu.Lock()
+	a.record(ev)
+	a.mu.Unlock()
+	a.forwardEvent(ev)
 }

@@ -118,13 +118,16 @@ type Relay struct {
 	stopSave, stop context.CancelFunc
 	saving         sync.WaitGroup
 	sweeping       sync.WaitGroup
+	owners         sync.WaitGroup // of answers that continue
+	draining       chan struct{}  // closed by Drain
 
-	mu      sync.Mutex // guards the fields below
-	closed  bool
-	open    sync.WaitGroup     // the answers from enter to leave; Add needs mu
-	answers map[string]*Answer // by the id of the run, until their ends are stored
-	ended   []*Answer          // whose ends are to be stored
-	unsaved int                // answers that have ended, until their ends are stored
+	mu       sync.Mutex // guards the fields below
+	closed   bool
+	open     sync.WaitGroup     // the answers from enter to leave; Add needs mu
+	answers  map[string]*Answer // by the id of the run, until their ends are stored
+	journals journals
+	ended    []*Answer // whose ends are to be stored
+	unsaved  int       // answers that have ended, until their ends are stored
 }
 
 // New returns a Relay. The caller must call Close.
@@ -145,7 +148,8 @@ func New(cfg Config) (*Relay, error) {
 		cfg: cfg, store: cfg.Store, begins: db.NewGroup(cfg.Store.DB, cfg.Store.Own), memory: budget{byTenant: map[string]int{}},
 		// A client without a cookie jar, which follows no redirect: see package runtime/client.
 		http: &http.Client{Transport: outbound.Traced(transport)},
-		wake: make(chan struct{}, 1), deleted: make(chan struct{}, 1), answers: map[string]*Answer{},
+		wake: make(chan struct{}, 1), deleted: make(chan struct{}, 1), draining: make(chan struct{}), answers: map[string]*Answer{},
+		journals: journals{byRun: map[string]*journal{}, byTenant: map[string]int{}},
 	}
 	var err error
 	if r.metrics, err = newMetrics(r); err != nil {
@@ -162,6 +166,36 @@ func New(cfg Config) (*Relay, error) {
 
 	return r, nil
 }
+
+// Drain ends the streams of answers that other hubs relay, whose readers continue at another hub,
+// and waits until no answer is in progress.
+func (r *Relay) Drain(ctx context.Context) error {
+	r.mu.Lock()
+	select {
+	case <-r.draining:
+	default:
+		close(r.draining)
+	}
+
+	r.mu.Unlock()
+	for {
+		r.mu.Lock()
+		all := slices.Collect(maps.Values(r.answers))
+		r.mu.Unlock()
+		if len(all) == 0 {
+			return nil
+		}
+
+		select {
+		case <-all[0].done:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for answers, %d of which are in progress: %w", len(all), context.Cause(ctx))
+		}
+	}
+}
+
+// Draining returns a channel that Drain closes.
+func (r *Relay) Draining() <-chan struct{} { return r.draining }
 
 // Shutdown cancels the answers in progress with the reason shutdown, and waits until they are
 // stored or ctx ends. Further answers are rejected.
@@ -189,6 +223,7 @@ func (r *Relay) Close() error {
 	defer cancel()
 	r.Shutdown(ctx)
 	r.open.Wait()
+	r.owners.Wait()
 	r.stopSave()
 	r.saving.Wait()
 	r.stop()
@@ -220,6 +255,11 @@ func (r *Relay) enter(a *Answer) error {
 
 	r.open.Add(1)
 	r.answers[a.run.ID] = a
+	delete(r.journals.byRun, a.run.ID) // of an attempt that no runtime accepted
+	if a.journal != nil {
+		r.journals.byRun[a.run.ID] = a.journal
+	}
+
 	return nil
 }
 
@@ -249,13 +289,13 @@ func (r *Relay) Has(runID string) bool { return r.find(runID) != nil }
 // cancelWithin bounds the call of a runtime.
 const cancelWithin = 5 * time.Second
 
-// Cancel cancels the answer in progress of a session, which may be relayed by another hub, and
-// returns the id of its run. One that no hub relays ends immediately, or when its hub has been
+// Cancel cancels the answer in progress of a session, or only the one of the run, which may be
+// relayed by another hub. It returns the id of the run. One that no hub relays ends immediately, or when its hub has been
 // removed. It fails with wire.Conflict if there is none.
-func (r *Relay) Cancel(ctx context.Context, tenantID, sessionKey string) (string, error) {
+func (r *Relay) Cancel(ctx context.Context, tenantID, sessionKey, runID string) (string, error) {
 	var found Lease
 	err := r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
-		found, err = requestCancel(ctx, tx, tenantID, sessionKey)
+		found, err = requestCancel(ctx, tx, tenantID, sessionKey, runID)
 		return err
 	})
 	if err != nil {

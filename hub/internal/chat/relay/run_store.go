@@ -205,12 +205,12 @@ func RequestCancel(ctx context.Context, tx *sql.Tx, tenantID, runID string) (Run
 	return r, db.WrapOne("read chat run", err, wire.NotFound.New("There is no answer in progress with this id of a run."))
 }
 
-// requestCancel marks the run of a session, for the hub that relays it. It fails with wire.Conflict
-// if there is none.
-func requestCancel(ctx context.Context, q db.Querier, tenantID, sessionKey string) (Lease, error) {
-	l, err := scanLease(q.QueryRowContext(ctx, `UPDATE chat_runs SET cancel = TRUE WHERE tenant_id = $1 AND session_key = $2
-		RETURNING `+leaseColumns, tenantID, sessionKey))
-	return l, db.WrapOne("cancel chat run", err, wire.Conflict.New("No answer is in progress in this session."))
+// requestCancel marks the run of a session, or only one with the id, for the hub that relays it. It
+// fails with wire.Conflict if there is none.
+func requestCancel(ctx context.Context, q db.Querier, tenantID, sessionKey, runID string) (Lease, error) {
+	l, err := scanLease(q.QueryRowContext(ctx, `UPDATE chat_runs SET cancel = TRUE
+		WHERE tenant_id = $1 AND session_key = $2 AND (run_id = $3 OR $3 = '') RETURNING `+leaseColumns, tenantID, sessionKey, runID))
+	return l, db.WrapOne("cancel chat run", err, wire.Conflict.New("This answer is not in progress, or none in this session is."))
 }
 
 // freeRuns returns the runs of all tenants that no hub has, and those of this hub.

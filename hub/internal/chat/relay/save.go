@@ -38,6 +38,7 @@ func (r *Relay) save(ctx context.Context) {
 		case <-tick:
 			r.saveEnded(ctx) // those that could not be written before
 			r.saveProgress(ctx)
+			r.expireJournals()
 		case <-ctx.Done():
 			r.saveEnded(context.WithoutCancel(ctx))
 			return

@@ -35,6 +35,9 @@ type Start struct {
 	// [Answer.Reserve], and returns the text of the message.
 	Store func(ctx context.Context, a *Answer) (text string, err error)
 
+	// Continues means that the caller calls [Answer.Continue]: the answer has a journal from its start.
+	Continues bool
+
 	// History returns the conversation before the message, and text of the user after it without
 	// an answer. It is called only if the runtime does not have the session.
 	History func(ctx context.Context) (history []runtimewire.Turn, unanswered string, err error)
@@ -50,6 +53,10 @@ func (r *Relay) Start(ctx context.Context, run AnswerRun, in Start) (*Answer, er
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.line, a.hangUp = context.WithCancel(context.WithoutCancel(ctx))
 	runtime, err := r.client(in.Endpoint, a.memory.reserve)
+	if in.Continues {
+		a.journal = a.newJournal(1)
+	}
+
 	if err == nil {
 		err = r.enter(a)
 	}
@@ -68,6 +75,7 @@ func (r *Relay) Start(ctx context.Context, run AnswerRun, in Start) (*Answer, er
 			r.remove(a)
 		}
 
+		r.endJournal(a)
 		a.cancel(nil)
 		r.open.Done()
 		return nil, err
@@ -84,7 +92,7 @@ func (r *Relay) Start(ctx context.Context, run AnswerRun, in Start) (*Answer, er
 	switch err := a.open(runtime, in, message); {
 	case errors.Is(err, client.ErrRunIDConflict): // a hub that was killed, or a lost connection, has started it
 		a.started = true
-		if _, err := a.finish(failed(kindLost, code.UpstreamFailed, "The answer was lost: its hub was killed, or the connection to the runtime was lost.")); err != nil {
+		if err := a.complete(failed(kindLost, code.UpstreamFailed, "The answer was lost: its hub was killed, or the connection to the runtime was lost.")); err != nil {
 			return nil, err
 		}
 
@@ -217,7 +225,7 @@ func (a *Answer) rejected(err error) error {
 	case context.Cause(a.ctx) != nil:
 		end := endingOf(context.Cause(a.ctx))
 		e.Code, e.Message = wire.Code(end.Failure.Code), end.Failure.Message
-		_, _ = a.finish(end) // the error is logged
+		_ = a.complete(end) // the error is logged
 		return e
 	case errors.Is(err, errMemory):
 		kind, e.Code, e.Message = kindMemory, wire.Unavailable, "The conversations that begin use too much memory: send the message again later."
@@ -233,6 +241,6 @@ func (a *Answer) rejected(err error) error {
 		e.Message = "The runtime of the agent rejected the message: look at its deployment."
 	}
 
-	_, _ = a.finish(failed(kind, e.Code, code.Response(e, "").Message)) // the error is logged
+	_ = a.complete(failed(kind, e.Code, code.Response(e, "").Message)) // the error is logged
 	return e
 }

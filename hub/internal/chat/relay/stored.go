@@ -1,0 +1,232 @@
+package relay
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"unicode/utf8"
+
+	"github.com/seed93082962/agenthost/hub/internal/aigc"
+	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/internal/runvalue"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
+	"github.com/seed93082962/agenthost/sse"
+)
+
+// Stored is an answer as it is stored while it is in progress, or after its end.
+type Stored struct {
+	SessionID string
+	MessageID string
+	Model     string
+	Usage     runtimewire.Usage
+	Blocks    []byte // the JSON array of its blocks, see [Labelled]
+	Ended     bool   // otherwise the last block may become longer
+}
+
+// Labelled returns the blocks of a stored text and content with the notice of the answer, unless
+// there is nothing from a model.
+func Labelled(text, content, notice string, at aigc.Mode) []byte {
+	blocks := Array(TextBlock(text))
+	if content != "" {
+		blocks = StoredBlocks(content)
+	}
+
+	if notice == "" || !Generated(text, content) {
+		return blocks
+	}
+
+	if at == aigc.ModePrepend {
+		return Array(TextBlock(notice), inner(blocks))
+	}
+
+	return Array(inner(blocks), TextBlock(notice))
+}
+
+// inner returns the elements of a JSON array.
+func inner(blocks []byte) []byte {
+	return bytes.TrimSuffix(bytes.TrimPrefix(blocks, []byte("[")), []byte("]"))
+}
+
+// Place is the part of a stored answer that a reader has: its first blocks, and the first bytes of
+// the text of the next block. The zero value is the start.
+type Place struct {
+	blocks, bytes int
+	sum           uint32 // of the bytes
+}
+
+const placeFormat = "stored-%d-%d-%08x"
+
+// PlaceOf returns the place of an id of an event. An id of a journal is that of a place that no
+// answer has, so that a gap follows.
+func PlaceOf(id string) Place {
+	var p Place
+	if id == "" {
+		return p
+	}
+
+	_, err := fmt.Sscanf(id, placeFormat, &p.blocks, &p.bytes, &p.sum)
+	if err != nil || p.id() != id || p.blocks < 0 || p.bytes < 0 {
+		return Place{blocks: math.MaxInt}
+	}
+
+	return p
+}
+
+func (p Place) id() string { return fmt.Sprintf(placeFormat, p.blocks, p.bytes, p.sum) }
+
+// maxText bounds the text of one partial message, in bytes.
+const maxText = 32 << 10
+
+// maxBlocksData bounds the blocks of one event, unless one block is longer. The event has other
+// fields too.
+const maxBlocksData = runvalue.MaxData - 4<<10
+
+// Send queues the part of the answer that a reader does not have, and changes its place: complete
+// blocks as an assistant event, and the text of the last block as partial messages. If the reader
+// has another text, a gap and the whole answer replace it.
+func (s *Stored) Send(stream *sse.Stream, p *Place) error { return s.send(stream, p, Place.id) }
+
+// sendGap queues a gap and the answer so far. Only the end of it has an id: a reader that does not
+// receive all gets another gap.
+func (s *Stored) sendGap(stream *sse.Stream, id string) error {
+	nowhere := Place{blocks: math.MaxInt}
+	if err := s.send(stream, &nowhere, func(Place) string { return "" }); err != nil {
+		return err
+	}
+
+	return send(stream, nil, id)
+}
+
+func (s *Stored) send(stream *sse.Stream, p *Place, id func(Place) string) error {
+	blocks, text := s.split()
+	if len(blocks) < p.blocks || len(blocks) == p.blocks && !p.begins(text) {
+		*p = Place{}
+		if err := send(stream, &wire.Gap{Type: "hub.gap"}, id(*p)); err != nil {
+			return err
+		}
+	}
+
+	for p.blocks < len(blocks) {
+		event := s.message(blocks[p.blocks:])
+		if *p = (Place{blocks: p.blocks + len(event.Message.Content)}); p.blocks == len(blocks) {
+			event.Usage = s.Usage
+		}
+
+		if err := send(stream, event, id(*p)); err != nil {
+			return err
+		}
+	}
+
+	for p.bytes < len(text) {
+		part := head(text[p.bytes:])
+		p.bytes += len(part)
+		p.sum = crc32.Update(p.sum, crc32.IEEETable, []byte(part))
+		event := &runtimewire.PartialMessage{Partial: runtimewire.Partial{Type: runtimewire.PartialText, Text: part}}
+		if err := send(stream, event, id(*p)); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// begins reports whether a text begins with that of the reader.
+func (p Place) begins(text string) bool {
+	return len(text) >= p.bytes && crc32.ChecksumIEEE([]byte(text[:p.bytes])) == p.sum
+}
+
+// split returns the complete blocks, and the text of the last one if it may become longer.
+func (s *Stored) split() ([]json.RawMessage, string) {
+	var blocks []json.RawMessage
+	for raw := range jsonlimit.Elements(s.Blocks) {
+		blocks = append(blocks, raw)
+	}
+
+	if s.Ended || len(blocks) == 0 {
+		return blocks, ""
+	}
+
+	last := len(blocks) - 1
+	var text textBlock
+	if jsonlimit.Unmarshal(blocks[last], &text) != nil || text.Type != runtimewire.PartialText {
+		return blocks, ""
+	}
+
+	return blocks[:last], text.Text
+}
+
+// storedMessage is an assistant event of stored blocks.
+type storedMessage struct {
+	Type            string            `json:"type"`
+	UUID            string            `json:"uuid"`
+	SessionID       string            `json:"session_id"`
+	ParentToolUseID *string           `json:"parent_tool_use_id"`
+	Message         storedContent     `json:"message"`
+	Usage           runtimewire.Usage `json:"usage"`
+}
+
+type storedContent struct {
+	Role       string            `json:"role"`
+	Content    []json.RawMessage `json:"content"`
+	Model      string            `json:"model"`
+	StopReason string            `json:"stop_reason"`
+}
+
+// EventName implements [runtimewire.Payload].
+func (*storedMessage) EventName() string { return "assistant" }
+
+// message returns an event with the first blocks, usually all.
+func (s *Stored) message(blocks []json.RawMessage) *storedMessage {
+	n, size := 1, len(blocks[0])
+	for n < len(blocks) && size+len(blocks[n]) < maxBlocksData {
+		size += len(blocks[n]) + 1
+		n++
+	}
+
+	return &storedMessage{
+		Type: "assistant", UUID: s.MessageID, SessionID: s.SessionID,
+		Message: storedContent{Role: runvalue.RoleAssistant, Content: blocks[:n], Model: s.Model},
+	}
+}
+
+// head returns the start of a text, for one partial message.
+func head(text string) string {
+	n := min(len(text), maxText)
+	for n < len(text) && !utf8.RuneStart(text[n]) {
+		n--
+	}
+
+	return text[:n]
+}
+
+// send queues an event. Without a payload, it is only an id.
+func send(stream *sse.Stream, p runtimewire.Payload, id string) error {
+	ev := sse.Event{ID: id}
+	if p == nil {
+		return stream.Queue(ev)
+	}
+
+	var data bytes.Buffer
+	encoder := json.NewEncoder(&data)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(p); err != nil {
+		return fmt.Errorf("encode event: %w", err)
+	}
+
+	ev.Type, ev.Data = p.EventName(), bytes.TrimSuffix(data.Bytes(), []byte("\n"))
+	return stream.Queue(ev)
+}
+
+// SendEvents queues events of the hub.
+func SendEvents(stream *sse.Stream, events ...runtimewire.Payload) error {
+	for _, event := range events {
+		if err := send(stream, event, ""); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
