@@ -255,8 +255,8 @@ type Hub struct {
 	begin     time.Time
 	draining  atomic.Bool
 	readiness readyState
-	requests  requests
-	stop      context.CancelFunc // ends the background work
+	requests  atomic.Pointer[requests] // that Drain waits for
+	stop      context.CancelFunc       // ends the background work
 	running   sync.WaitGroup
 }
 
@@ -277,6 +277,7 @@ func New(ctx context.Context, cfg Config) (*Hub, error) {
 	}
 
 	h := &Hub{cfg: cfg, begin: cfg.Now(), stop: func() {}}
+	h.requests.Store(new(requests))
 	var err error
 	if h.keyring, err = secret.Parse(cfg.EncryptionKeys...); err != nil {
 		return nil, fmt.Errorf("read encryption keys: %w", err)

@@ -149,8 +149,9 @@ func (r *requests) wait(ctx context.Context) error {
 
 // ServeHTTP serves a request of the API.
 func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.requests.begin()
-	defer h.requests.end()
+	requests := h.requests.Load()
+	requests.begin()
+	defer requests.end()
 	h.handler.ServeHTTP(w, r)
 }
 
@@ -165,20 +166,35 @@ const closeWithin = 20 * time.Second
 // lastEvents bounds the time in which the last events of these answers are sent.
 const lastEvents = time.Second
 
+// noticeWithin is the time in which load balancers notice that a hub drains. Those that do not look,
+// such as nginx, continue to send requests.
+const noticeWithin = time.Second
+
 // Drain makes GET /health/ready respond with 503, so that load balancers send no new requests, and
-// waits until no request and no answer is in progress. When ctx ends, it cancels the answers in progress with
-// the reason shutdown, and the runs at /runtime, and waits at most 10 s until they are stored; it
-// returns an error if a request other than these is in progress. The hub continues to serve
-// requests, except for new answers and runs.
+// waits until no request and no answer is in progress. After a second, the hub rejects new answers
+// and runs with 503, continues to serve other requests, and waits only for those that have begun.
+// When ctx ends, it cancels the answers in progress with the reason shutdown, and the runs at
+// /runtime, and waits at most 10 s until they are stored; it returns an error if a request other
+// than these is in progress.
 func (h *Hub) Drain(ctx context.Context) error {
 	h.draining.Store(true)
+	begun := h.requests.Load()
+	notice, cancel := context.WithTimeout(ctx, noticeWithin)
+	defer cancel()
+	if h.chat.Drain(notice) == nil && begun.wait(notice) == nil {
+		return nil
+	}
+
+	h.chat.Reject()
+	h.gateway.Reject()
+	h.requests.Store(new(requests))
 	answers := h.chat.Drain(ctx)
-	err := errors.Join(answers, h.requests.wait(ctx))
+	err := errors.Join(answers, begun.wait(ctx))
 	if err == nil {
 		return nil
 	}
 
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownWithin)
+	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), shutdownWithin)
 	defer cancel()
 	var ending sync.WaitGroup
 	ending.Go(func() { h.chat.Shutdown(ctx) })
@@ -186,7 +202,7 @@ func (h *Hub) Drain(ctx context.Context) error {
 	ending.Wait()
 	ctx, cancel = context.WithTimeout(ctx, lastEvents)
 	defer cancel()
-	if h.requests.wait(ctx) == nil {
+	if begun.wait(ctx) == nil {
 		return nil
 	}
 

@@ -106,7 +106,7 @@ var modules = []rule{
 	{"internal/skillzip", "golang.org/x/text/unicode/norm", "names are compared as file systems compare them"},
 	{"internal/sandbox/...", "github.com/landlock-lsm/go-landlock/... github.com/elastic/go-seccomp-bpf/... golang.org/x/net/bpf golang.org/x/sys/...",
 		"commands are confined in one place"},
-	{"internal/child hub/internal/backup", "golang.org/x/sys/...", "system calls that the standard library does not provide"},
+	{"internal/child internal/httpserve hub/internal/backup", "golang.org/x/sys/...", "system calls that the standard library does not provide"},
 	{"hub/internal/external", "github.com/coreos/go-oidc/v3/... golang.org/x/oauth2/... github.com/go-jose/go-jose/v4/...", "an adapter adds its own dependency and no other"},
 	{"hub/internal/deployment", "golang.org/x/sync/singleflight", "callers at the same time share one call of the driver"},
 	{"hub/deploy/docker", "github.com/moby/moby/client/... github.com/moby/moby/api/... github.com/containerd/errdefs",

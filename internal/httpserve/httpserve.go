@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 )
 
@@ -62,6 +63,15 @@ func (s *Server) Serve(ctx context.Context) error {
 
 		DisableGeneralOptionsHandler: true, // OPTIONS * has no special handling
 	}
+	var open atomic.Int64 // connections
+	server.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed, http.StateHijacked:
+			open.Add(-1)
+		}
+	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(s.Listener) }()
 	if s.Welcome != nil {
@@ -88,6 +98,9 @@ func (s *Server) Serve(ctx context.Context) error {
 
 	closing, cancel := context.WithTimeout(background, shutdownTimeout)
 	defer cancel()
+	waiting := refuse(s.Listener)
+	server.SetKeepAlivesEnabled(false)
+	awaitNone(closing, func() bool { return waiting() == 0 && open.Load() == 0 })
 	if err := server.Shutdown(closing); err != nil {
 		s.Log.Warn("connections were cut", "err", err)
 		_ = server.Close()
@@ -99,4 +112,25 @@ func (s *Server) Serve(ctx context.Context) error {
 
 	s.Log.Info("stopped")
 	return nil
+}
+
+// none is the number of connections that wait for a server of which it is unknown.
+func none() uint32 { return 0 }
+
+// awaitNone waits until there has been no connection for a moment, in which the server notices one
+// that it has accepted, or ctx ends. [http.Server.Shutdown] drops requests that it receives.
+func awaitNone(ctx context.Context, ended func() bool) {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for quiet := 0; quiet < 5; quiet++ {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+
+		if !ended() {
+			quiet = 0
+		}
+	}
 }

@@ -3,9 +3,11 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -39,6 +41,14 @@ func NewLogger(w io.Writer, least Level) *slog.Logger {
 
 	log := zerolog.New(w).Level(least.Level).With().Timestamp().Logger()
 	return slog.New(zerolog.NewSlogHandler(log))
+}
+
+// Listen listens at an address for a server of package httpserve, which needs plain TCP. Go uses multipath
+// TCP by default.
+func Listen(ctx context.Context, addr string) (net.Listener, error) {
+	config := new(net.ListenConfig)
+	config.SetMultipathTCP(false)
+	return config.Listen(ctx, "tcp", addr)
 }
 
 // setTimes makes zerolog write times in UTC, in milliseconds and with a fixed width. zerolog has no

@@ -100,7 +100,7 @@ func (s *settings) serve(ctx context.Context, log *slog.Logger, started func(*hu
 			"addr", addr.String())
 	}
 
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Addr)
+	listener, err := daemon.Listen(ctx, s.Addr)
 	if err != nil {
 		return err // it contains "listen tcp" and the address
 	}

@@ -19,7 +19,7 @@ import (
 
 // serve serves requests until ctx ends, and then drains.
 func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger, stdout io.Writer) error {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Addr)
+	listener, err := daemon.Listen(ctx, s.Addr)
 	if err != nil {
 		return err // it contains "listen tcp" and the address
 	}

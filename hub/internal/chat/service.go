@@ -89,6 +89,9 @@ func New(cfg Config) (*Service, error) {
 // their readers continue there.
 func (s *Service) Drain(ctx context.Context) error { return s.relay.Drain(ctx) }
 
+// Reject rejects further messages, for example while the hub drains.
+func (s *Service) Reject() { s.relay.Reject() }
+
 // Shutdown cancels the answers in progress with the reason shutdown, and waits until they are
 // stored or ctx ends. Further messages are rejected.
 func (s *Service) Shutdown(ctx context.Context) { s.relay.Shutdown(ctx) }

@@ -46,6 +46,9 @@ func (r *runs) close() []*directRun {
 	return slices.Collect(maps.Keys(r.open))
 }
 
+// Reject rejects further runs at /runtime, for example while the hub drains.
+func (s *Service) Reject() { s.runs.close() }
+
 // Shutdown cancels the runs at /runtime in progress, and waits until they are counted or ctx ends.
 // Further runs are rejected.
 func (s *Service) Shutdown(ctx context.Context) {

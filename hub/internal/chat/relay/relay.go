@@ -197,6 +197,13 @@ func (r *Relay) Drain(ctx context.Context) error {
 // Draining returns a channel that Drain closes.
 func (r *Relay) Draining() <-chan struct{} { return r.draining }
 
+// Reject rejects further answers.
+func (r *Relay) Reject() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+}
+
 // Shutdown cancels the answers in progress with the reason shutdown, and waits until they are
 // stored or ctx ends. Further answers are rejected.
 func (r *Relay) Shutdown(ctx context.Context) {
