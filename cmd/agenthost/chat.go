@@ -24,6 +24,7 @@ type chat struct {
 	client   *client.Client
 	agent    string
 	session  string
+	own      bool // the session was begun by this program
 	message  string
 	thinking bool
 	budgets  []string // kinds of those that were printed
@@ -71,7 +72,7 @@ func (c *chat) run(ctx context.Context) error {
 			return err
 		}
 
-		c.session = session.ID
+		c.session, c.own = session.ID, true
 	}
 
 	if !uuid.MatchString(c.session) {
@@ -146,10 +147,29 @@ func (c *chat) converse(ctx context.Context) error {
 // errAnswer is the error of an answer that was not completed.
 var errAnswer = errors.New("the answer was not completed")
 
-// send sends a message and prints the answer. A signal cancels it: the events then end when the
+// send sends a message and prints the answer. A conversation that this program began is begun again
+// if the user has no access to it any more: the account of agenthost dev becomes the one that
+// registers.
+func (c *chat) send(ctx context.Context, message string) error {
+	err := c.answer(ctx, message)
+	if !c.own || !errors.Is(err, hubwire.NotFound) {
+		return err
+	}
+
+	session, failed := c.client.Chats.Create(ctx, c.agent, "")
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+
+	c.session = session.ID
+	c.note("The conversation belongs to another account: a new one begins.")
+	return c.answer(ctx, message)
+}
+
+// answer sends a message and prints the answer. A signal cancels it: the events then end when the
 // hub has stored what there is of it, so that the next message can be sent. A second signal closes
 // the connection.
-func (c *chat) send(ctx context.Context, message string) error {
+func (c *chat) answer(ctx context.Context, message string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {

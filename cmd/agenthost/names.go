@@ -34,8 +34,9 @@ func (id reference) String() string {
 
 // identity is what names an object: its id, and its name if it has one.
 type identity struct {
-	id   reference
-	name string
+	id     reference
+	name   string
+	shared bool // with all organizations: an object of the organization with the name comes first
 }
 
 // find returns the object that a text names: with its id, its name in any letter case, or the end
@@ -49,9 +50,9 @@ func find[T any](k noun, all iter.Seq2[T, error], text string, identify func(T) 
 		}
 
 		switch of := identify(object); {
-		case string(of.id) == text:
+		case string(of.id) == text && !of.shared:
 			return object, nil
-		case of.name == text, of.id.String() == text:
+		case string(of.id) == text, of.name == text, of.id.String() == text:
 			exact = append(exact, object)
 		case strings.EqualFold(of.name, text):
 			folded = append(folded, object)
@@ -60,6 +61,11 @@ func find[T any](k noun, all iter.Seq2[T, error], text string, identify func(T) 
 
 	if len(exact) == 0 {
 		exact = folded
+	}
+
+	own := slices.DeleteFunc(slices.Clone(exact), func(object T) bool { return identify(object).shared })
+	if len(own) > 0 {
+		exact = own
 	}
 
 	switch len(exact) {
@@ -79,7 +85,7 @@ func find[T any](k noun, all iter.Seq2[T, error], text string, identify func(T) 
 
 // findProvider returns the provider with a name or an id.
 func findProvider(ctx context.Context, c *client.Client, text string) (wire.Provider, error) {
-	return find(providerKind, c.Providers.List(ctx, ""), text, func(p wire.Provider) identity { return identity{reference(p.ID), p.Name} })
+	return find(providerKind, c.Providers.List(ctx, ""), text, func(p wire.Provider) identity { return identity{reference(p.ID), p.Name, p.Shared} })
 }
 
 // providersByID returns the names of the providers.
@@ -98,7 +104,7 @@ func providersByID(ctx context.Context, c *client.Client) (map[string]string, er
 
 // findUser returns the user with a name or an id.
 func findUser(ctx context.Context, c *client.Client, text string) (wire.User, error) {
-	return find(userKind, c.Users.List(ctx), text, func(u wire.User) identity { return identity{reference(u.ID), u.Username} })
+	return find(userKind, c.Users.List(ctx), text, func(u wire.User) identity { return identity{id: reference(u.ID), name: u.Username} })
 }
 
 // usersByID returns the names of users. Those who cannot list the users get the names of those who
@@ -136,14 +142,14 @@ var tokenKind = noun{group: "tokens", one: "token", example: "ci", names: tokenN
 
 // findToken returns the token with a name or an id in a list.
 func findToken(all iter.Seq2[wire.Token, error], text string) (wire.Token, error) {
-	return find(tokenKind, all, text, func(t wire.Token) identity { return identity{reference(t.ID), t.Name} })
+	return find(tokenKind, all, text, func(t wire.Token) identity { return identity{id: reference(t.ID), name: t.Name} })
 }
 
 var inviteKind = noun{group: "invites", one: "invitation", example: "Noa", names: inviteNames}
 
 // findInvite returns the invitation with a note or an id.
 func findInvite(ctx context.Context, c *client.Client, text string) (wire.Invite, error) {
-	return find(inviteKind, c.Users.Invites(ctx), text, func(i wire.Invite) identity { return identity{reference(i.ID), i.Note} })
+	return find(inviteKind, c.Users.Invites(ctx), text, func(i wire.Invite) identity { return identity{id: reference(i.ID), name: i.Note} })
 }
 
 var sessionKind = noun{group: "sessions", one: "session", example: "5f3a91c2", names: sessionIDs}
@@ -169,7 +175,7 @@ func findSession(ctx context.Context, c *client.Client, text, owner string) (wir
 			}
 		}
 	}
-	return find(sessionKind, owned, text, func(s wire.ChatSession) identity { return identity{reference(s.ID), s.Title} })
+	return find(sessionKind, owned, text, func(s wire.ChatSession) identity { return identity{id: reference(s.ID), name: s.Title} })
 }
 
 // several bounds the objects that are counted for a text.

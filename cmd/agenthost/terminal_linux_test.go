@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/logtest"
 )
 
@@ -137,4 +138,35 @@ func TestTerminal(t *testing.T) {
 	var exit *exec.ExitError
 	require.ErrorAs(t, login.Wait(), &exit)
 	require.Equal(t, 130, exit.ExitCode())
+}
+
+// A conversation that begins before the registration continues after it, as one of the account.
+func TestChatDuringTheRegistration(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := startDev(t, dir, nil)
+	defer end(t, p)
+	p.Await(t, p.Stdout, running)
+	link := p.Await(t, p.Stdout, regexp.MustCompile(`/console/register#setup=(\w+)\n`))
+	term := openTerminal(t)
+	cmd := term.command(dir, "chat", "demo")
+	var answers logtest.Buffer
+	cmd.Stdout = &answers
+	require.NoError(t, cmd.Start())
+	term.await(&term.shown, `> $`)
+	term.enter("before\n")
+	term.await(&answers, `You wrote: before`)
+	term.await(&term.shown, `(?s)before.*> $`)
+	c := clientOf(t, p, dir)
+	_, err := c.Auth.Setup(t.Context(), wire.SetupRequest{Username: "ada", Password: "correct horse", SetupToken: link[1]})
+	require.NoError(t, err)
+	term.enter("after\n")
+	term.await(&answers, `You wrote: after`)
+	term.await(&term.shown, `(?s)The conversation belongs to another account: a new one begins\..*> $`)
+	term.enter("again\n")
+	term.await(&answers, `You wrote: again`)
+	term.await(&term.shown, `(?s)again.*> $`)
+	term.enter("\x04")
+	require.NoError(t, cmd.Wait())
+	require.Equal(t, 1, strings.Count(term.shown.String(), "a new one begins"))
 }
