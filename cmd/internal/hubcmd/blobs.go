@@ -61,7 +61,8 @@ func (s *settings) bucket() s3blob.Config {
 		return s3blob.Config{}
 	}
 
-	cfg, err := s3blob.ParseURL(s.BlobURL)
+	var cfg s3blob.Config
+	err := cfg.UnmarshalText([]byte(s.BlobURL))
 	switch {
 	case !strings.HasPrefix(s.BlobURL, "s3://"):
 		s.Fault(&s.BlobURL, "it is neither file://PATH nor s3://BUCKET/PREFIX?region=REGION")

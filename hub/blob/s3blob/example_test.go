@@ -6,8 +6,9 @@ import (
 	"github.com/seed93082962/agenthost/hub/blob/s3blob"
 )
 
-func ExampleParseURL() {
-	cfg, err := s3blob.ParseURL("s3://files/hub?region=eu-central-1")
+func ExampleConfig_UnmarshalText() {
+	var cfg s3blob.Config
+	err := cfg.UnmarshalText([]byte("s3://files/hub?region=eu-central-1"))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,6 +1,7 @@
 // Package s3blob stores artifacts in a bucket of S3 or of a server with the same interface.
 //
-//	cfg, err := s3blob.ParseURL("s3://bucket/prefix?region=eu-central-1")
+//	var cfg s3blob.Config
+//	err := cfg.UnmarshalText([]byte("s3://bucket/prefix?region=eu-central-1"))
 //	cfg.AccessKeyID = id
 //	cfg.SecretAccessKey = key
 //	driver, err := s3blob.New(cfg)
@@ -59,28 +60,28 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// ParseURL parses an address such as s3://bucket/prefix?region=eu-central-1. The query may also
+// UnmarshalText parses an address such as s3://bucket/prefix?region=eu-central-1. The query may also
 // have endpoint, for a server other than AWS, and virtual_host=true for one that requires the
 // bucket in the host name. The region defaults to us-east-1 with an endpoint. Credentials are not
 // part of the address.
-func ParseURL(address string) (Config, error) {
-	u, err := url.Parse(address)
+func (c *Config) UnmarshalText(address []byte) error {
+	u, err := url.Parse(string(address))
 	if err != nil || u.Scheme != "s3" || u.Host == "" || u.Fragment != "" {
-		return Config{}, errors.New("it is not an address like s3://bucket/prefix?region=eu-central-1") // without the address: it may have a secret
+		return errors.New("it is not an address like s3://bucket/prefix?region=eu-central-1") // without the address: it may have a secret
 	}
 
 	if u.User != nil {
-		return Config{}, errors.New("it must not have credentials: use AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a role")
+		return errors.New("it must not have credentials: use AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a role")
 	}
 
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return Config{}, errors.New("its query cannot be parsed")
+		return errors.New("its query cannot be parsed")
 	}
 
 	for name, values := range query {
 		if name != "region" && name != "endpoint" && name != "virtual_host" || len(values) != 1 {
-			return Config{}, fmt.Errorf("parameter %q: the parameters are region, endpoint and virtual_host, each once", name)
+			return fmt.Errorf("parameter %q: the parameters are region, endpoint and virtual_host, each once", name)
 		}
 	}
 
@@ -90,24 +91,26 @@ func ParseURL(address string) (Config, error) {
 	case "true":
 		cfg.VirtualHost = true
 	default:
-		return Config{}, errors.New("virtual_host is neither true nor false")
+		return errors.New("virtual_host is neither true nor false")
 	}
 
 	if cfg.Endpoint == "" {
 		if cfg.Region == "" {
-			return Config{}, errors.New("it has no region: add ?region=eu-central-1")
+			return errors.New("it has no region: add ?region=eu-central-1")
 		}
 
-		return cfg, nil
+		*c = cfg
+		return nil
 	}
 
 	e, err := url.Parse(cfg.Endpoint)
 	if err != nil || e.Scheme != "http" && e.Scheme != "https" || e.Host == "" || e.User != nil || strings.Trim(e.Path, "/") != "" || e.RawQuery != "" || e.Fragment != "" {
-		return Config{}, errors.New("the endpoint is not an address like https://s3.example.com")
+		return errors.New("the endpoint is not an address like https://s3.example.com")
 	}
 
 	cfg.Region = cmp.Or(cfg.Region, "us-east-1")
-	return cfg, nil
+	*c = cfg
+	return nil
 }
 
 // bytesPerSecond is the slowest upload.

@@ -115,7 +115,7 @@ func TestIncorrectSettings(t *testing.T) {
 	}
 }
 
-func TestParseURL(t *testing.T) {
+func TestUnmarshalURL(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]s3blob.Config{
 		"s3://b?region=eu-central-1":             {Bucket: "b", Region: "eu-central-1"},
@@ -123,7 +123,8 @@ func TestParseURL(t *testing.T) {
 		"s3://b/?endpoint=http://127.0.0.1:9000": {Bucket: "b", Region: "us-east-1", Endpoint: "http://127.0.0.1:9000"},
 		"s3://b?endpoint=https%3A%2F%2Foss.example.com&virtual_host=true&region=r": {Bucket: "b", Region: "r", Endpoint: "https://oss.example.com", VirtualHost: true},
 	} {
-		cfg, err := s3blob.ParseURL(address)
+		var cfg s3blob.Config
+		err := cfg.UnmarshalText([]byte(address))
 		require.NoError(t, err, address)
 		require.Equal(t, want, cfg)
 	}
@@ -131,7 +132,7 @@ func TestParseURL(t *testing.T) {
 		"", "s3:", "s3://", "file:///x", "s3://b", "s3://id:" + secretKey + "@b?region=r", "s3://b?region=r&region=s", "s3://b?region=r&secret=" + secretKey,
 		"s3://b?endpoint=127.0.0.1:9000", "s3://b?endpoint=http://id:" + secretKey + "@h", "s3://b?endpoint=http://h/path", "s3://b?region=%zz", "s3://b?region=r&virtual_host=1", "s3://%" + secretKey,
 	} {
-		_, err := s3blob.ParseURL(address)
+		err := new(s3blob.Config).UnmarshalText([]byte(address))
 		require.Error(t, err, address)
 		require.NotContains(t, err.Error(), secretKey)
 	}
