@@ -75,6 +75,41 @@ func TestCancelledBeforehand(t *testing.T) {
 	require.ErrorIs(t, err, model.ErrUnsent)
 }
 
+// A small request is one packet. It is sent, from the point of view of a retry, when it may have
+// arrived.
+func TestSmallRequest(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	c := clientOf(t, upstream.Config{BaseURL: "http://" + listener.Addr().String()})
+	for range 20 {
+		received := make(chan string)
+		go func() {
+			conn, err := listener.Accept()
+			if err != nil {
+				close(received)
+				return
+			}
+			b := make([]byte, 4<<10)
+			n, _ := conn.Read(b)
+			_ = conn.Close()
+			received <- string(b[:n])
+		}()
+		errs := make(chan error)
+		go func() {
+			_, err := new(collect.Collector).Collect(call(t.Context(), c, nil))
+			errs <- err
+		}()
+		require.Contains(t, <-received, "\r\n\r\n"+`{"prompt":"hello"}`)
+		err = <-errs
+		require.Error(t, err)
+		require.NotErrorIs(t, err, model.ErrUnsent)
+	}
+	require.NoError(t, listener.Close())
+	_, err = new(collect.Collector).Collect(call(t.Context(), c, nil))
+	require.Error(t, err)
+	require.ErrorIs(t, err, model.ErrUnsent)
+}
+
 func TestBreakClosesTheConnection(t *testing.T) {
 	handler, gone := hang(stream("a", "b", "c"))
 	c := client(t, handler)

@@ -100,12 +100,20 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte{'\n'}), err
 }
 
+// smallBody is the size of a body that is stored until its response ends, because net/http sends it
+// in one packet with the header: it does not wait for a reader of the package bytes.
+const smallBody = 512
+
 // open returns a new reader from the start, for http.Request.GetBody.
 func (b *body) open() (io.ReadCloser, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.data == nil {
 		return nil, errReleased
+	}
+
+	if len(b.head)+len(b.data) <= smallBody {
+		return io.NopCloser(bytes.NewReader(slices.Concat(b.head, b.data))), nil
 	}
 
 	return &bodyReader{body: b, parts: net.Buffers{b.head, b.data}}, nil

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"runtime"
 	"time"
@@ -138,6 +139,10 @@ func (c *Client) open(ctx, call context.Context, cancel context.CancelFunc, body
 func (c *Client) send(ctx context.Context, body *body) (*http.Response, error) {
 	// The bytes are released when they are sent, in every case.
 	defer body.release()
+	if body.size() <= smallBody {
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { body.read.Store(true) }})
+	}
+
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, nil)
 	if err != nil {
 		return nil, err
