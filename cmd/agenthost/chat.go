@@ -3,12 +3,11 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,6 +26,8 @@ type chat struct {
 	own      bool // the session was begun by this program
 	message  string
 	thinking bool
+	resume   bool
+	texts    bool     // a text of the current message was printed
 	budgets  []string // kinds of those that were printed
 	signals  chan os.Signal
 }
@@ -41,9 +42,13 @@ func (a *app) chatCommand() *cobra.Command {
 With -m it sends one message; with -m - or without a terminal, the message is stdin. Otherwise it reads a message
 from each line, until the end of input. Ctrl-C cancels the answer in progress, and between answers ends the program.
 
+The answer does not need the program: it continues if the terminal is closed or the connection is lost, which the
+program makes again. --resume shows the last answer of a chat and follows it.
+
 With -o json, each event is a line of JSON.`,
 		Example: `  agenthost chat helper
   agenthost chat helper -m "Summarize the log." --session 5f3a91c2
+  agenthost chat helper --resume
   git diff | agenthost chat reviewer -m -`,
 		Args:              exactly("AGENT"),
 		ValidArgsFunction: a.completeArgs(agentNames),
@@ -54,6 +59,7 @@ With -o json, each event is a line of JSON.`,
 	}
 	cmd.Flags().StringVarP(&c.message, "message", "m", "", "one `message`, or - for stdin")
 	cmd.Flags().StringVar(&c.session, "session", "", "`session` to continue: its title, or the first column of agenthost sessions list")
+	cmd.Flags().BoolVar(&c.resume, "resume", false, "show the last answer, follow it, and continue the latest chat, or that of --session")
 	cmd.Flags().BoolVar(&c.thinking, "thinking", false, "print what the model thinks, to stderr")
 	return cmd
 }
@@ -66,6 +72,12 @@ func (c *chat) run(ctx context.Context) error {
 
 	c.signals = c.notify()
 	ctx = context.WithoutCancel(ctx) // a signal cancels only the answer
+	if c.session == "" && c.resume {
+		if err := c.findLatest(ctx); err != nil {
+			return err
+		}
+	}
+
 	if c.session == "" {
 		session, err := c.client.Chats.Create(ctx, c.agent, "")
 		if err != nil {
@@ -84,6 +96,17 @@ func (c *chat) run(ctx context.Context) error {
 		c.session = session.ID
 	}
 
+	if c.resume {
+		err := c.showLast(ctx)
+		if c.message == "" && !isTerminal(c.stdin) || exitCode(err) == exitSignedOut {
+			return err
+		}
+
+		if err != nil {
+			fmt.Fprintln(c.stderr, explain(err))
+		}
+	}
+
 	if c.message == "-" || c.message == "" && !isTerminal(c.stdin) {
 		if c.message, err = c.rest(); err != nil {
 			return err
@@ -99,6 +122,41 @@ func (c *chat) run(ctx context.Context) error {
 	}
 
 	return c.converse(ctx)
+}
+
+// findLatest selects the latest chat with the agent.
+func (c *chat) findLatest(ctx context.Context) error {
+	for session, err := range c.client.Chats.List(ctx, c.agent) {
+		c.session = session.ID
+		return err
+	}
+
+	return fmt.Errorf("there is no chat with %s to resume: start one without --resume", c.agent)
+}
+
+// showLast prints the last message and its answer, which may be in progress.
+func (c *chat) showLast(ctx context.Context) error {
+	var question, answer hubwire.ChatMessage
+	for message, err := range c.client.Chats.Messages(ctx, c.agent, c.session) {
+		if err != nil {
+			return err
+		}
+
+		if message.Role == "assistant" {
+			answer = message
+		} else {
+			question, answer = message, hubwire.ChatMessage{}
+		}
+	}
+
+	c.note("> %s", printable(question.Text))
+	if answer.RunID == "" { // without an answer, or of another program
+		return nil
+	}
+
+	return c.receive(ctx, func(ctx context.Context) iter.Seq2[wire.Payload, error] {
+		return c.client.Chats.Events(ctx, c.agent, c.session, answer.ID)
+	})
 }
 
 // converse reads a message from each line until the end of input or a signal.
@@ -144,9 +202,6 @@ func (c *chat) converse(ctx context.Context) error {
 	}
 }
 
-// errAnswer is the error of an answer that was not completed.
-var errAnswer = errors.New("the answer was not completed")
-
 // send sends a message and prints the answer. A conversation that this program began is begun again
 // if the user has no access to it any more: the account of agenthost dev becomes the one that
 // registers.
@@ -166,145 +221,11 @@ func (c *chat) send(ctx context.Context, message string) error {
 	return c.answer(ctx, message)
 }
 
-// answer sends a message and prints the answer. A signal cancels it: the events then end when the
-// hub has stored what there is of it, so that the next message can be sent. A second signal closes
-// the connection.
+// answer sends a message and prints the answer, which continues if the connection is lost.
 func (c *chat) answer(ctx context.Context, message string) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		for n := 1; ; n++ {
-			select {
-			case <-c.signals:
-			case <-ctx.Done():
-				return
-			}
-
-			if n == 1 {
-				if _, err := c.client.Chats.Cancel(ctx, c.agent, c.session); err == nil {
-					continue
-				}
-			}
-
-			cancel(errInterrupted)
-		}
-	}()
-	var saved hubwire.Saved
-	begun := false
-	for event, err := range c.client.Chats.Send(ctx, c.agent, c.session, hubwire.ChatMessageRequest{Message: message}) {
-		if err != nil {
-			if begun && c.format == "table" {
-				fmt.Fprintln(c.stdout) // after a part of the answer
-			}
-
-			return err
-		}
-
-		begun = true
-		if last, ok := event.(*hubwire.Saved); ok {
-			saved = *last
-		}
-
-		if err := c.print(event); err != nil {
-			return err
-		}
-	}
-
-	switch saved.Status {
-	case "completed":
-		return nil
-	case "cancelled":
-		return errInterrupted
-	}
-
-	err := fmt.Errorf("%w: it is %s", errAnswer, saved.Status)
-	if saved.Error != nil && saved.Error.Remedy != "" {
-		err = fmt.Errorf("%w\n%s", err, printable(saved.Error.Remedy))
-	}
-
-	return err
-}
-
-// noteBudget prints a budget that is used up to its soft limit, once in a conversation.
-func (c *chat) noteBudget(b hubwire.Budget) {
-	text := budgetText(b)
-	if !slices.Contains(c.budgets, b.Kind) {
-		c.budgets = append(c.budgets, b.Kind)
-		c.note("\n%s", text)
-	}
-}
-
-// print prints an event.
-func (c *chat) print(event wire.Payload) error {
-	if c.format != "table" {
-		return c.printJSON(event)
-	}
-
-	switch event := event.(type) {
-	case *hubwire.Begun:
-		if event.AIGCNotice != "" {
-			c.note("%s", printable(event.AIGCNotice))
-		}
-	case *wire.PartialMessage:
-		switch event.Partial.Type {
-		case wire.PartialText:
-			_, err := io.WriteString(c.stdout, printable(event.Partial.Text))
-			return err
-		case wire.PartialThinking:
-			if c.thinking {
-				fmt.Fprint(c.stderr, printable(event.Partial.Text))
-			}
-		}
-	case *wire.Assistant:
-		for _, block := range event.Message.Content {
-			if block.Type == "tool_use" {
-				c.note("\n[%s %s]", oneLine(block.Name), cell(string(block.Input)))
-			}
-		}
-	case *wire.ToolResult:
-		c.printResult(event)
-	case *hubwire.Notice:
-		_, err := io.WriteString(c.stdout, printable(event.Text))
-		return err
-	case *hubwire.Saved:
-		for _, budget := range event.Budgets {
-			c.noteBudget(budget)
-		}
-	case *wire.Result:
-		for _, text := range event.Errors {
-			c.note("\n%s", printable(text))
-		}
-	case *wire.Done:
-		_, err := fmt.Fprintln(c.stdout)
-		return err
-	}
-
-	return nil
-}
-
-func (c *chat) printJSON(event wire.Payload) error {
-	var shown any = event
-	if unknown, ok := event.(*wire.Unknown); ok && !json.Valid(unknown.Data) {
-		shown = string(unknown.Data)
-	} else if ok {
-		shown = unknown.Data
-	}
-
-	data, err := json.Marshal(map[string]any{"event": event.EventName(), "data": shown})
-	if err != nil {
-		return fmt.Errorf("print: %w", err)
-	}
-
-	_, err = fmt.Fprintln(c.stdout, string(data))
-	return err
-}
-
-// printResult prints the result of a tool call.
-func (c *chat) printResult(event *wire.ToolResult) {
-	verb := "returned"
-	if event.Result.IsError {
-		verb = "failed"
-	}
-
-	c.note("[%s %s: %s]", oneLine(event.Result.ToolName), verb, cell(event.Result.Output))
+	return c.receive(ctx, func(ctx context.Context) iter.Seq2[wire.Payload, error] {
+		return c.client.Chats.Send(ctx, c.agent, c.session, hubwire.ChatMessageRequest{
+			Message: message, OnDisconnect: "continue", ClientMessageID: rand.Text(),
+		})
+	})
 }

@@ -78,6 +78,7 @@ type Answer struct {
 	began  time.Time
 
 	stream   *sse.Stream // of the client that sent the message, or nil
+	appended *journal    // as of the last event; only its owner uses it
 	runtime  *client.Client
 	line     context.Context // of the connection to the runtime, which ends after ctx: see hangUp
 	hangUp   context.CancelFunc

@@ -71,11 +71,8 @@ func (a *Answer) flush() {
 		_ = a.stream.Flush() // OnError has the error, here and below
 	}
 
-	a.mu.Lock()
-	j := a.journal
-	a.mu.Unlock()
-	if j != nil {
-		j.publish()
+	if a.appended != nil {
+		a.appended.publish()
 	}
 }
 
@@ -100,7 +97,7 @@ func (a *Answer) relayTexts() error {
 	a.mu.Lock()
 	texts, events := a.events.Texts(a.text.pending)
 	err := a.text.noteTexts(texts, a.memory.reserve)
-	if err == nil && a.journal != nil {
+	if a.appended = a.journal; err == nil && a.journal != nil {
 		a.journal.append(events)
 	}
 

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"slices"
+
+	hubwire "github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// errAnswer is the error of an answer that was not completed.
+var errAnswer = errors.New("the answer was not completed")
+
+// receive prints the events of an answer. Ctrl-C cancels it: the events then end when the hub has
+// stored what there is of it, so that the next message can be sent. A second one, and other
+// signals, close the connection: the answer of a closed terminal continues.
+func (c *chat) receive(ctx context.Context, events func(context.Context) iter.Seq2[wire.Payload, error]) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		for n := 1; ; n++ {
+			var received os.Signal
+			select {
+			case received = <-c.signals:
+			case <-ctx.Done():
+				return
+			}
+
+			if n == 1 && received == os.Interrupt {
+				_, err := c.client.Chats.Cancel(ctx, c.agent, c.session)
+				if err == nil {
+					continue
+				}
+
+				c.note("\nThe answer could not be cancelled: %s", explain(err))
+			}
+
+			cancel(errInterrupted)
+		}
+	}()
+	var saved hubwire.Saved
+	begun := false
+	c.texts = false
+	for event, err := range events(ctx) {
+		if err != nil {
+			if begun && c.format == "table" {
+				fmt.Fprintln(c.stdout) // after a part of the answer
+			}
+
+			return err
+		}
+
+		begun = true
+		if last, ok := event.(*hubwire.Saved); ok {
+			saved = *last
+		}
+
+		if err := c.print(event); err != nil {
+			return err
+		}
+	}
+
+	switch saved.Status {
+	case "completed":
+		return nil
+	case "cancelled":
+		return errInterrupted
+	}
+
+	err := fmt.Errorf("%w: it is %s", errAnswer, saved.Status)
+	if saved.Error != nil && saved.Error.Remedy != "" {
+		err = fmt.Errorf("%w\n%s", err, printable(saved.Error.Remedy))
+	}
+
+	return err
+}
+
+// noteBudget prints a budget that is used up to its soft limit, once in a conversation.
+func (c *chat) noteBudget(b hubwire.Budget) {
+	text := budgetText(b)
+	if !slices.Contains(c.budgets, b.Kind) {
+		c.budgets = append(c.budgets, b.Kind)
+		c.note("\n%s", text)
+	}
+}
+
+// print prints an event.
+func (c *chat) print(event wire.Payload) error {
+	if c.format != "table" {
+		return c.printJSON(event)
+	}
+
+	switch event := event.(type) {
+	case *hubwire.Begun:
+		if event.AIGCNotice != "" {
+			c.note("%s", printable(event.AIGCNotice))
+		}
+	case *hubwire.Gap:
+		c.texts = false
+		c.note("\nA part of the answer was not received. It begins again:")
+	case *wire.PartialMessage:
+		switch event.Partial.Type {
+		case wire.PartialText:
+			c.texts = true
+			_, err := io.WriteString(c.stdout, printable(event.Partial.Text))
+			return err
+		case wire.PartialThinking:
+			if c.thinking {
+				fmt.Fprint(c.stderr, printable(event.Partial.Text))
+			}
+		}
+	case *wire.Assistant:
+		return c.printMessage(event)
+	case *wire.ToolResult:
+		c.printResult(event)
+	case *hubwire.Notice:
+		_, err := io.WriteString(c.stdout, printable(event.Text))
+		return err
+	case *hubwire.Saved:
+		for _, budget := range event.Budgets {
+			c.noteBudget(budget)
+		}
+	case *wire.Result:
+		for _, text := range event.Errors {
+			c.note("\n%s", printable(text))
+		}
+	case *wire.Done:
+		_, err := fmt.Fprintln(c.stdout)
+		return err
+	}
+
+	return nil
+}
+
+func (c *chat) printJSON(event wire.Payload) error {
+	var shown any = event
+	if unknown, ok := event.(*wire.Unknown); ok && !json.Valid(unknown.Data) {
+		shown = string(unknown.Data)
+	} else if ok {
+		shown = unknown.Data
+	}
+
+	data, err := json.Marshal(map[string]any{"event": event.EventName(), "data": shown})
+	if err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+
+	_, err = fmt.Fprintln(c.stdout, string(data))
+	return err
+}
+
+// printMessage prints the tool calls of a complete message, and its text if that was not received
+// in parts.
+func (c *chat) printMessage(event *wire.Assistant) error {
+	printed := c.texts || event.ParentToolUseID != nil
+	for _, block := range event.Message.Content {
+		switch block.Type {
+		case wire.PartialToolUse:
+			c.note("\n[%s %s]", oneLine(block.Name), cell(string(block.Input)))
+		case wire.PartialText:
+			if printed {
+				continue
+			}
+
+			if _, err := io.WriteString(c.stdout, printable(block.Text)); err != nil {
+				return err
+			}
+		}
+	}
+
+	if event.ParentToolUseID == nil {
+		c.texts = false
+	}
+
+	return nil
+}
+
+// printResult prints the result of a tool call.
+func (c *chat) printResult(event *wire.ToolResult) {
+	verb := "returned"
+	if event.Result.IsError {
+		verb = "failed"
+	}
+
+	c.note("[%s %s: %s]", oneLine(event.Result.ToolName), verb, cell(event.Result.Output))
+}
