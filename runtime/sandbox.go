@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -100,7 +99,7 @@ func (rt *Runtime) openSandbox(policy agent.Sandbox, env []string) (tool.Confine
 	}
 
 	if policy.Mode == agentvalue.SandboxRequired && !enforced(policy, state) {
-		return nil, state, fmt.Errorf("sandbox.mode is required, and this system cannot enforce the sandbox: %s", state.Reason)
+		return nil, state, agentvalue.Unusable("sandbox.mode is required, and this system cannot enforce the sandbox: " + state.Reason)
 	}
 
 	return box, state, nil

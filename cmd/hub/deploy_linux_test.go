@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -287,4 +288,22 @@ func TestDeployToReady(t *testing.T) {
 		f.do(p, http.MethodDelete, "", http.StatusNoContent)
 		f.reach(p, "not_deployed")
 	})
+}
+
+// A revision whose own files cannot be used fails after two attempts, and says why.
+func TestUnusableRevision(t *testing.T) {
+	t.Parallel()
+	p := openProduct(t)
+	p.send(201, "POST", "/api/v1/admin/tools", upload("broken.ts", "export default { name: 'broken', description: 'd', inputSchema: {type: 'object'}, call() {} }\nthrow new Error('it is broken')\n"))
+	p.send(201, "POST", adminAgents, `{"name":"guide","providerId":"demo","model":"demo","tools":["broken"]}`)
+	p.send(202, "POST", adminAgents+"/guide/deploy", "")
+	failed := p.until("guide", func(s map[string]any) bool { return s["state"] == "failed" })
+	require.Contains(t, failed["error"], "it is broken")
+	require.NotContains(t, failed["error"], agentvalue.UnusableMessage)
+	log := p.send(200, "GET", adminAgents+"/guide/deploy/logs", "").text
+	require.Equal(t, 2, strings.Count(log, agentvalue.UnusableMessage), log)
+
+	p.send(200, "PUT", adminAgents+"/guide", `{"providerId":"demo","model":"demo","tools":[]}`)
+	p.deploy("guide")
+	p.remove("guide")
 }

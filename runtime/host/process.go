@@ -99,7 +99,7 @@ func (p Process) serve(ctx context.Context) error {
 	defer func() { _ = listener.Close() }() // the server closes it if it was started
 	file, list, err := p.read()
 	if err != nil {
-		return err
+		return p.noted(err)
 	}
 
 	sessions, err := session.NewFiles(session.FilesConfig{Dir: file.StateDir, CWD: file.CWD, TTL: file.Limits.WithDefaults().SessionTTL, Logger: p.Logger})
@@ -134,7 +134,7 @@ func (p Process) serve(ctx context.Context) error {
 // serveHost serves until ctx ends.
 func (p Process) serveHost(ctx context.Context, h *Host, file *agent.File, list string, listener net.Listener) error {
 	if err := unavailable(file, h.Unavailable()); err != nil {
-		return err
+		return p.noted(err)
 	}
 
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // also while it drains
@@ -148,6 +148,16 @@ func (p Process) serveHost(ctx context.Context, h *Host, file *agent.File, list 
 	return server.Serve(ctx)
 }
 
+// noted logs that another start would end with the same error.
+func (p Process) noted(err error) error {
+	var file interface{ FileFault() string } // of a tool
+	if _, unusable := errors.AsType[agentvalue.Unusable](err); unusable || errors.As(err, &file) {
+		p.Logger.Warn(agentvalue.UnusableMessage)
+	}
+
+	return err
+}
+
 // read returns the configuration with the API keys, and their list.
 func (p Process) read() (*agent.File, string, error) {
 	data, err := os.ReadFile(agentvalue.DeployedFile)
@@ -157,7 +167,7 @@ func (p Process) read() (*agent.File, string, error) {
 
 	file, err := agent.Parse(agentvalue.DeployedFile, data, nil)
 	if err != nil {
-		return nil, "", fmt.Errorf("read configuration:\n%w", err)
+		return nil, "", agentvalue.Unusable("read configuration:\n" + err.Error())
 	}
 
 	if len(file.Agents) != 1 || file.StateDir == "" || file.CWD == "" {

@@ -94,3 +94,14 @@ func (w *worker) servers(ctx context.Context, d deployment, url string) ([]strin
 
 	return faults, err
 }
+
+// note sets a condition of the revision that serves. Of the revision next to it, it reports only
+// why that is not ready.
+func (s *step) note(a *attempt, kind string, status bool, message string) {
+	switch {
+	case a == &s.attempt:
+		s.condition(s.now, kind, status, message)
+	case !status:
+		s.condition(s.now, conditionProgressing, true, "The revision is not ready: "+message)
+	}
+}

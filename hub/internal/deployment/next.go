@@ -287,6 +287,10 @@ func (s *step) bring(a *attempt, revision int64) time.Duration {
 		return soon
 	case r.Phase == deploy.Exited && !r.StartedAt.Equal(a.Counted):
 		a.Counted = r.StartedAt
+		if s.sights[revision].unusable && a.Failures > 0 && !s.served(a) { // one more attempt is enough
+			a.Failures = max(a.Failures, maxFailures-1)
+		}
+
 		s.failed(a, "The runtime ended: "+s.sights[revision].reason)
 		return 0
 	case r.Phase == deploy.Exited:
@@ -385,16 +389,5 @@ func (s *step) failed(a *attempt, message string) {
 	default:
 		a.State = wire.StateFailed
 		s.condition(s.now, conditionProgressing, false, "The revision did not become ready: "+message)
-	}
-}
-
-// note sets a condition of the revision that serves. Of the revision next to it, it reports only
-// why that is not ready.
-func (s *step) note(a *attempt, kind string, status bool, message string) {
-	switch {
-	case a == &s.attempt:
-		s.condition(s.now, kind, status, message)
-	case !status:
-		s.condition(s.now, conditionProgressing, true, "The revision is not ready: "+message)
 	}
 }

@@ -7,16 +7,20 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/internal/agentvalue"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 )
 
 // reason returns why a runtime ended: the messages of the last warnings and errors in its log,
 // which members may read. Other lines are for those who may read logs: they may be stack traces, or
-// output of tools.
-func (w *worker) reason(ctx context.Context, r deploy.Runtime) string {
+// output of tools. It reports whether the runtime has said that another start would end too.
+func (w *worker) reason(ctx context.Context, r deploy.Runtime) (string, bool) {
 	lines, err := w.s.driver.Logs(ctx, w.ref, r.Revision, reasonTail)
 	messages := logMessages(lines)
+	own := func(message string) bool { return message == agentvalue.UnusableMessage }
+	unusable := slices.ContainsFunc(messages, own)
+	messages = slices.DeleteFunc(messages, own)
 	if err != nil {
 		messages = []string{"its log cannot be read"}
 	}
@@ -30,7 +34,7 @@ func (w *worker) reason(ctx context.Context, r deploy.Runtime) string {
 		messages = []string{"see its log"}
 	}
 
-	return bounded(strings.Join(messages, "\n"))
+	return bounded(strings.Join(messages, "\n")), unusable
 }
 
 // latest returns the last messages, each only once: a runtime that was started again repeats them.

@@ -114,7 +114,7 @@ func (w *worker) look(ctx context.Context, d deployment, r deploy.Runtime, seen 
 		w.retire(ctx, d, r.Revision, seen)
 		return nil
 	case r.Phase == deploy.Exited && seen.reason == "":
-		seen.reason = w.reason(ctx, r)
+		seen.reason, seen.unusable = w.reason(ctx, r)
 		return nil
 	case r.Phase != deploy.Running:
 		return nil

@@ -46,6 +46,7 @@ type sighted struct {
 	prepared time.Time // since when the platform prepares it; zero if it does not
 	fault    error     // of the last probe; nil: the agent is ready
 	reason   string    // why the runtime ended
+	unusable bool      // another start would end for the same reason
 	servers  []string  // the faults of its MCP servers; nil: not read yet
 	listed   time.Time // when they were read
 	misses   int       // failed probes in sequence

@@ -80,7 +80,7 @@ func (h *Host) load(ctx context.Context, def agent.CustomTool) (tool.Tool, error
 	}
 
 	if def.Name != "" && def.Name != prog.spec.Name {
-		return nil, fmt.Errorf("the name in %s is %q", file, prog.spec.Name)
+		return nil, &fileError{fmt.Sprintf("the name in %s is %q", file, prog.spec.Name)}
 	}
 
 	return custom{h, prog}, nil
