@@ -48,7 +48,7 @@ func (p *person) clicks() string {
 func (p *person) follow(b *tab) {
 	p.t.Helper()
 	path := filepath.Join(p.home, "address")
-	require.Eventually(p.t, func() bool { _, err := os.Stat(path); return err == nil }, patience, 20*time.Millisecond)
+	require.Eventually(p.t, func() bool { _, err := os.Stat(path); return err == nil }, patience, tick)
 	address, err := os.ReadFile(path)
 	require.NoError(p.t, err)
 	require.NoError(p.t, os.Remove(path))
@@ -66,6 +66,23 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 func (b *tab) open(address string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate("about:blank"), chromedp.Navigate(address))
+}
+
+// signIn signs a user in on the page that is open.
+func (b *tab) signIn(name string) {
+	b.t.Helper()
+	b.fill("Username", name)
+	b.fill("Password", invented)
+	b.press("Sign in")
+	b.see("First steps")
+}
+
+// chat sends a message, and waits for a text of the answer.
+func (b *tab) chat(message, answer string) {
+	b.t.Helper()
+	b.fill("Message", message)
+	b.press("Send")
+	b.see(answer)
 }
 
 // mark waits for the first visible element that is enabled and has a label, marks it, and returns
@@ -109,7 +126,7 @@ func (b *tab) wait(expression string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	again := time.NewTicker(50 * time.Millisecond)
+	again := time.NewTicker(tick)
 	defer again.Stop()
 	for {
 		if found, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression)); err == nil && found {

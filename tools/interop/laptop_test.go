@@ -37,10 +37,7 @@ func signedIn(t *testing.T) *tab {
 	t.Helper()
 	b := browser(t)
 	b.open(address)
-	b.fill("Username", "ada")
-	b.fill("Password", invented)
-	b.press("Sign in")
-	b.see("First steps")
+	b.signIn("ada")
 	return b
 }
 

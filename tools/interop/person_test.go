@@ -21,6 +21,9 @@ import (
 // invented is the password of every account.
 const invented = "correct horse battery"
 
+// tick is the time between two looks.
+const tick = 50 * time.Millisecond
+
 // programsVariable is set in a test that is alone on its machine: the directory of the program
 // agenthost.
 const programsVariable = "INTEROP_PROGRAMS"

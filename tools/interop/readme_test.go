@@ -29,9 +29,7 @@ func TestReadme(t *testing.T) {
 	b.fill("Password", p.value(invented))
 	b.press("Create the account")
 	b.press("Start a chat")
-	b.fill("Message", "Hello!")
-	b.press("Send")
-	b.see("You wrote: Hello!")
+	b.chat("Hello!", "You wrote: Hello!")
 
 	shell := p.terminal()
 	shell.run(p.next()) // builds
