@@ -52,7 +52,9 @@ func TestOperator(t *testing.T) {
 		awaitHTTP(t, "http://127.0.0.1:"+port+"/health/ready")
 	}
 	shell.run(p.next())
-	t.Cleanup(func() { _ = exec.Command("nginx", "-c", filepath.Join(dir, "examples/proxy/hubs-nginx.conf"), "-s", "stop").Run() })
+	t.Cleanup(func() {
+		_ = exec.Command("nginx", "-c", filepath.Join(dir, "examples/proxy/hubs-nginx.conf"), "-s", "stop").Run()
+	})
 	awaitHTTP(t, proxy+"/health")
 
 	shell.types(p.next() + "\n")
