@@ -101,8 +101,13 @@ func (p *person) next() string {
 	require.NotEmpty(p.t, p.page, "the document has no further command")
 	command := p.page[0]
 	p.page = p.page[1:]
+	return p.typed(p.replaced.Replace(command))
+}
+
+// typed counts a command.
+func (p *person) typed(command string) string {
 	p.commands++
-	return p.replaced.Replace(command)
+	return command
 }
 
 // value counts a value that the person copies or invents.
