@@ -13,9 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/fault"
 )
 
-// Exit codes. exitCodes explains them.
+// Exit codes. Package fault explains them.
 const (
 	exitError       = 1
 	exitUsage       = 2
@@ -30,22 +31,15 @@ const (
 
 // exitCodes is a help topic.
 func exitCodes() *cobra.Command {
-	return &cobra.Command{
-		Use:   "exit-codes",
-		Short: "Exit codes for scripts",
-		Long: `Exit codes:
-
-  0    success
-  1    another error, such as a failed deployment or a failed answer
-  2    a wrong command line
-  3    not signed in, or the sign-in has expired: run agenthost login
-  4    the role of the user does not permit it
-  5    it does not exist
-  6    the hub rejected the request: invalid values, a name that is taken, an object in use
-  7    the hub is away, overloaded or not ready
-  8    a verification or a comparison found a difference: audit verify, agents diff
-  130  interrupted; a command that follows a log ends with 0`,
+	var text strings.Builder
+	text.WriteString("Exit codes:\n\n  0    success\n")
+	for _, f := range fault.Of("") {
+		if f.Origin == fault.Exit {
+			fmt.Fprintf(&text, "  %-4s %s\n", f.Code, f.Text())
+		}
 	}
+
+	return &cobra.Command{Use: "exit-codes", Short: "Exit codes for scripts", Long: strings.TrimSpace(text.String())}
 }
 
 // usageError is a wrong command line.

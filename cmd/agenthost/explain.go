@@ -22,7 +22,7 @@ its code, or its whole text. Without an error it lists all of them.`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: completeFaults,
 		RunE: func(_ *cobra.Command, args []string) error {
-			text := strings.Join(args, " ")
+			text := strings.TrimPrefix(strings.Join(args, " "), "agenthost: ") // as it is printed
 			found := fault.Of(text)
 			if len(found) == 0 {
 				return fmt.Errorf("%w: no error is %q; agenthost explain lists the errors", errNotFound, text)

@@ -14,6 +14,8 @@ const (
 	Answer     = "answer"     // of an agent in a chat, or the run of a runtime: error_type
 	Runtime    = "runtime"    // a response of a runtime: error
 	Deployment = "deployment" // a condition of a deployment: type
+	Command    = "agenthost"  // the text of an error of the command line
+	Exit       = "exit code"  // of the command line
 )
 
 // Fault is an error that a person can meet. PROVIDER, MODEL and AGENT in its texts are names.

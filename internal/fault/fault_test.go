@@ -32,7 +32,10 @@ func TestTheListHasTheCodesOfTheServers(t *testing.T) {
 	}
 
 	isCondition := func(name string, _ ast.Expr) bool { return strings.HasPrefix(name, "condition") }
+	isExit := func(name string, _ ast.Expr) bool { return strings.HasPrefix(name, "exit") }
 	want := map[string][]string{
+		fault.Exit:       sorted(numbers(t, "../../cmd/agenthost/exit.go", isExit)),
+		fault.Command:    errorsOf(t, "../../cmd/agenthost"),
 		fault.Hub:        sorted(ofHub),
 		fault.Deployment: sorted(constants(t, "../../hub/internal/deployment/condition.go", isCondition)),
 		fault.Answer:     slices.Concat(sorted(ofRuns), codesOfEndings(t, ofHub)),
@@ -113,6 +116,8 @@ func TestDocument(t *testing.T) {
 		{fault.Answer, "Failed answers and runs: `code`, `error_type` and `errorType`"},
 		{fault.Runtime, "Responses of a runtime: `error`"},
 		{fault.Deployment, "Conditions of a deployment: `type`"},
+		{fault.Command, "Errors of the command line"},
+		{fault.Exit, "Exit codes of the command line"},
 	} {
 		statuses := section.origin == fault.Hub || section.origin == fault.Runtime
 		head, line := "| Error | Cause | What to do |\n", "|---|---|---|\n"
@@ -240,20 +245,66 @@ func parse(t *testing.T, file string) *ast.File {
 func constants(t *testing.T, file string, want func(name string, kind ast.Expr) bool) map[string]string {
 	t.Helper()
 	found := map[string]string{}
+	for name, value := range values(t, file, token.STRING, want) {
+		found[name] = literal(t, value)
+	}
+
+	require.NotEmpty(t, found)
+	return found
+}
+
+// numbers is constants for numbers.
+func numbers(t *testing.T, file string, want func(name string, kind ast.Expr) bool) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for name, value := range values(t, file, token.INT, want) {
+		found[name] = value.Value
+	}
+
+	require.NotEmpty(t, found)
+	return found
+}
+
+func values(t *testing.T, file string, kind token.Token, want func(name string, kind ast.Expr) bool) map[string]*ast.BasicLit {
+	t.Helper()
+	found := map[string]*ast.BasicLit{}
 	ast.Inspect(parse(t, file), func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
 		if !ok || len(spec.Values) != 1 || !want(spec.Names[0].Name, spec.Type) {
 			return true
 		}
 
-		if text, ok := spec.Values[0].(*ast.BasicLit); ok && text.Kind == token.STRING {
-			found[spec.Names[0].Name] = literal(t, text)
+		if value, ok := spec.Values[0].(*ast.BasicLit); ok && value.Kind == kind {
+			found[spec.Names[0].Name] = value
 		}
 
 		return true
 	})
-	require.NotEmpty(t, found)
 	return found
+}
+
+// errorsOf returns the texts of the errors that a package declares, without what follows a colon.
+func errorsOf(t *testing.T, dir string) (texts []string) {
+	t.Helper()
+	for _, file := range sources(t, dir) {
+		ast.Inspect(parse(t, file), func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) != 1 || typeName(call.Fun) != "New" {
+				return true
+			}
+
+			of, _ := call.Fun.(*ast.SelectorExpr)
+			if text, ok := call.Args[0].(*ast.BasicLit); ok && of != nil && typeName(of.X) == "errors" {
+				before, _, _ := strings.Cut(literal(t, text), ": ")
+				texts = append(texts, before)
+			}
+
+			return true
+		})
+	}
+
+	require.NotEmpty(t, texts)
+	return texts
 }
 
 func literal(t *testing.T, e ast.Expr) string {
