@@ -99,7 +99,7 @@ const Variable = "AGENTHOST_SANDBOX"
 
 // Environment is in the environment of a launcher too. Without it, the Go runtime reads the limits
 // of its control group, and starts threads, which a limit of processes may deny later.
-var Environment = []string{"GOMAXPROCS=1", "GOGC=off", "GODEBUG=containermaxprocs=0,asyncpreemptoff=1"}
+var Environment = []string{"GOMAXPROCS=1", "GOGC=off", "GODEBUG=containermaxprocs=0"}
 
 // Capabilities are those that a launcher has in its own namespaces: CAP_SETPCAP, CAP_NET_ADMIN and
 // CAP_SYS_ADMIN.
