@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,8 +18,8 @@ func (a *app) importServersCommand() *cobra.Command {
 		use: "import FILE", short: "Import the MCP servers of another program", args: []string{"FILE"}, files: true,
 		long: `Creates or updates the MCP servers of .mcp.json, claude_desktop_config.json, or mcp.json of VS Code. The
 values of ${NAME}, ${NAME:-default}, ${env:NAME} and ${input:id} are those of the environment, where the
-input api-key is API_KEY. The hub seals the values of env and headers. If a server is not valid, the command
-changes nothing. It deletes no server.`,
+input api-key is API_KEY. The hub seals the values of env and headers. If a server is not valid, or cannot be created, the
+command changes nothing. It deletes no server.`,
 		example: "  agenthost mcps import .mcp.json\n  API_KEY=... agenthost mcps import .vscode/mcp.json",
 		run: func(ctx context.Context, c *client.Client, args []string) error {
 			text, err := a.readFile(args[0])
@@ -30,24 +32,40 @@ changes nothing. It deletes no server.`,
 				return usage("%w", err)
 			}
 
-			stored := make([]wire.MCP, len(servers))
-			for i, req := range servers {
-				stored[i], err = c.MCPs.Get(ctx, req.Name)
+			stored := map[string]wire.MCP{}
+			for _, req := range servers {
+				before, err := c.MCPs.Get(ctx, req.Name)
 				if err != nil && !errors.Is(err, wire.NotFound) {
 					return err
 				}
+
+				stored[req.Name] = before
 			}
 
+			isNew := func(req wire.MCPRequest) bool { return stored[req.Name].Version == 0 }
+			existing := slices.DeleteFunc(slices.Clone(servers), isNew)
+			servers = slices.DeleteFunc(servers, func(req wire.MCPRequest) bool { return !isNew(req) })
+			servers = append(servers, existing...) // what can be undone comes first
+			var changed []string
 			for i, req := range servers {
-				state, err := importServer(ctx, c, req, stored[i])
+				state, err := importServer(ctx, c, req, stored[req.Name])
 				if err != nil { // of a limit that only the hub knows
-					for j := range i {
-						if stored[j].Version == 0 {
-							err = errors.Join(err, c.MCPs.Delete(ctx, servers[j].Name))
+					for _, other := range servers[:i] {
+						if isNew(other) {
+							err = errors.Join(err, c.MCPs.Delete(ctx, other.Name))
 						}
 					}
 
-					return fmt.Errorf("import %s, the servers that were created are deleted again: %w", req.Name, err)
+					text := "the servers that were created are deleted again"
+					if len(changed) > 0 {
+						text += ", and these have the settings of the file: " + strings.Join(changed, ", ")
+					}
+
+					return fmt.Errorf("import %s, %s: %w", req.Name, text, err)
+				}
+
+				if state == "updated" {
+					changed = append(changed, req.Name)
 				}
 
 				if err := a.result("The MCP server %s is %s.", req.Name, state); err != nil {
