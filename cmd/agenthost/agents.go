@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -100,6 +101,18 @@ func agentGoes(ctx context.Context, c *client.Client, name string) (string, erro
 	agent, err := c.Agents.Get(ctx, name)
 	if err != nil {
 		return "", err
+	}
+
+	state, err := c.Deployments.Get(ctx, name)
+	if err != nil {
+		return "", err
+	}
+
+	if state.State != wire.StateNotDeployed {
+		return "", &wire.Error{
+			Status: http.StatusConflict, Code: "agent_deployed",
+			Message: fmt.Sprintf("The agent is deployed: agenthost undeploy %s removes its deployment.", agent.Name),
+		}
 	}
 
 	chats, err := count(c.History.List(ctx, client.HistoryFilter{Agent: agent.Name}), "conversation", nil)

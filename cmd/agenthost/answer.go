@@ -73,12 +73,11 @@ func (c *chat) receive(ctx context.Context, events func(context.Context) iter.Se
 		return errInterrupted
 	}
 
-	err := fmt.Errorf("%w: it is %s", errAnswer, saved.Status)
 	if saved.Error != nil && saved.Error.Remedy != "" {
-		err = fmt.Errorf("%w\n%s", err, printable(saved.Error.Remedy))
+		return fmt.Errorf("%w\n%s", errAnswer, printable(saved.Error.Remedy))
 	}
 
-	return err
+	return errAnswer
 }
 
 // noteBudget prints a budget that is used up to its soft limit, once in a conversation.

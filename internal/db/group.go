@@ -209,15 +209,16 @@ func (m *member) within(ctx context.Context, tx *sql.Tx) error {
 	}
 
 	err := m.protected(ctx, tx)
-	if err == nil && m.ctx.Err() != nil {
+	if err == nil {
 		err = context.Cause(m.ctx)
 	}
 
-	m.outcome, m.err = over, ended(m.ctx, err)
+	m.outcome, m.err = over, nil
 	if err == nil {
 		return Exec(ctx, tx, "end savepoint", "RELEASE SAVEPOINT member")
 	}
 
+	m.err = ended(m.ctx, err)
 	if retryable(err) || sqlerr.LockTimeout(err) || errors.Is(err, errPanicked) {
 		m.outcome = alone
 	}

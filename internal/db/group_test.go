@@ -123,6 +123,42 @@ func TestGroupWithContextsThatEnd(t *testing.T) {
 	})
 }
 
+// ending is a context that ends after some calls of Err.
+type ending struct {
+	context.Context
+
+	calls int
+}
+
+func (e *ending) Err() error {
+	if e.calls--; e.calls < 0 {
+		return errSpoilt
+	}
+	return nil
+}
+
+// A call has no error if it is committed, whenever its context ends.
+func TestGroupWithContextsThatEndAnyTime(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		g := group(t, url)
+		var results []*error
+		for calls := range 8 {
+			results = append(results, g.start(&ending{t.Context(), calls}, take(1)))
+		}
+		g.end()
+		committed := 0
+		for _, err := range results {
+			if *err == nil {
+				committed++
+			} else {
+				require.ErrorIs(t, *err, errSpoilt)
+			}
+		}
+		require.EqualValues(t, 100-committed, balance(t, g.d, "a"))
+	})
+}
+
 // A call that panics does so in its own goroutine, and one that ends the goroutine of the leader
 // ends nobody else.
 func TestGroupWithPanics(t *testing.T) {

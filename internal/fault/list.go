@@ -7,7 +7,7 @@ const probe = "agenthost providers probe PROVIDER"
 // faults is the list, in the order of the document.
 var faults = []Fault{
 	{Hub, "invalid_request", http.StatusBadRequest, "The request cannot be parsed", "send what openapi.yaml describes"},
-	{Hub, "validation_failed", http.StatusBadRequest, "Some fields are invalid", "see data.fields"},
+	{Hub, "validation_failed", http.StatusBadRequest, "Some fields are invalid", "correct them"},
 
 	{Hub, "unauthenticated", http.StatusUnauthorized, "The request has no valid token", "sign in, and send the access token as \"Authorization: Bearer TOKEN\""},
 	{Hub, "token_expired", http.StatusUnauthorized, "The token has expired", "refresh it, or sign in again"},
@@ -26,8 +26,8 @@ var faults = []Fault{
 	{Hub, "conflict", http.StatusConflict, "The request conflicts with the current state", "read it again"},
 	{Hub, "name_taken", http.StatusConflict, "The name is taken", "choose another"},
 	{Hub, "already_initialized", http.StatusConflict, "The hub is set up already", "sign in"},
-	{Hub, "tool_in_use", http.StatusConflict, "Agents use this tool", "remove it from the agents in data.agents first"},
-	{Hub, "in_use", http.StatusConflict, "Agents use this", "remove it from the agents in data.agents first"},
+	{Hub, "tool_in_use", http.StatusConflict, "Agents use this tool", "remove it from them first"},
+	{Hub, "in_use", http.StatusConflict, "Agents use this", "remove it from them first"},
 	{Hub, "default_tenant_in_use", http.StatusConflict, "This is the default organization, and others exist", "make another one the default first"},
 	{Hub, "last_admin", http.StatusConflict, "This is the last active administrator", "make another user administrator first"},
 	{Hub, "agent_not_deployed", http.StatusConflict, "The agent is not deployed", "deploy it first"},

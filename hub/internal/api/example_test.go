@@ -67,7 +67,7 @@ func ExampleNew() {
 	}
 	// Output:
 	// 201 {"name":"outro"}
-	// 400 {"code":"validation_failed","message":"Some fields are invalid: see data.fields.","data":{"fields":{"name":"must not be empty"}},"requestId":"id"}
+	// 400 {"code":"validation_failed","message":"Some fields are invalid: correct them.","data":{"fields":{"name":"must not be empty"}},"requestId":"id"}
 	// 401 {"code":"unauthenticated","message":"The request has no valid token: sign in, and send the access token as \"Authorization: Bearer TOKEN\".","requestId":"id"}
 	// 404 {"code":"not_found","message":"No scene has this name: see /scenes for those that there are.","requestId":"id"}
 	// 405 {"code":"method_not_allowed","message":"The path does not support the method: see the Allow header.","requestId":"id"}

@@ -261,7 +261,7 @@ func importFault(err error) error {
 	}
 
 	return &wire.Error{
-		Code: code.ArtifactInvalid, Message: "The agent cannot be imported: see data.fields.", Data: wire.ErrorData{Fields: fields},
+		Code: code.ArtifactInvalid, Message: "The agent cannot be imported: correct these fields.", Data: wire.ErrorData{Fields: fields},
 	}
 }
 

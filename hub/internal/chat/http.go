@@ -189,7 +189,7 @@ func filterOf(r *http.Request) (Filter, error) {
 	}
 
 	if len(invalid) > 0 {
-		return f, &wire.Error{Code: wire.InvalidRequest, Message: "Some parameters of the query are invalid: see data.fields.", Data: wire.ErrorData{Fields: invalid}}
+		return f, &wire.Error{Code: wire.InvalidRequest, Message: "Some parameters of the query are invalid: correct them.", Data: wire.ErrorData{Fields: invalid}}
 	}
 
 	return f, nil

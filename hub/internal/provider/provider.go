@@ -328,7 +328,7 @@ func (s *Service) DeleteProvider(ctx context.Context, caller api.Caller, id stri
 
 		if len(agents) > 0 {
 			return &wire.Error{
-				Code: code.InUse, Message: "Agents use this provider: give the agents in data.agents another one first.",
+				Code: code.InUse, Message: "Agents use this provider: give them another one first.",
 				Data: wire.ErrorData{Agents: slices.Sorted(slices.Values(agents))},
 			}
 		}

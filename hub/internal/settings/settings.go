@@ -279,7 +279,7 @@ func Err(fields api.Fields, decoded error) error {
 	}
 
 	return &wire.Error{
-		Code: wire.InvalidRequest, Message: "The request cannot be parsed: see data.fields.", Data: wire.ErrorData{Fields: fields},
+		Code: wire.InvalidRequest, Message: "The request cannot be parsed: correct these fields.", Data: wire.ErrorData{Fields: fields},
 	}
 }
 

@@ -71,7 +71,7 @@ func invalid(fields map[string]string) error {
 		return nil
 	}
 
-	const message = "Some parameters of the query are invalid: see data.fields."
+	const message = "Some parameters of the query are invalid: correct them."
 	return &wire.Error{Code: wire.InvalidRequest, Message: message, Data: wire.ErrorData{Fields: fields}}
 }
 
