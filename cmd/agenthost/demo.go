@@ -122,6 +122,7 @@ func (d *dev) startAgents(ctx context.Context) error {
 
 // deployAgent deploys an agent and waits until its last revision serves.
 func (d *dev) deployAgent(ctx context.Context, agent string) error {
+	fmt.Fprintf(d.stdout, "Starting the agent %s.\n", agent)
 	state, err := d.client.Deployments.Deploy(ctx, agent, false)
 	if err != nil {
 		return fmt.Errorf("deploy %s: %w", agent, err)

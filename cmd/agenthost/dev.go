@@ -91,6 +91,7 @@ func (d *dev) serve(ctx context.Context) error {
 		return err
 	}
 
+	fmt.Fprintf(d.stdout, "Data: %s\n", d.data) // before the database is opened and migrated
 	d.token = "dev_" + rand.Text()
 	level := daemon.Level{Level: zerolog.ErrorLevel}
 	if d.verbose {
@@ -155,7 +156,7 @@ func (d *dev) start(ctx context.Context, url string) error {
 		return err
 	}
 
-	fmt.Fprintf(d.stdout, "agenthost dev %s, listening on %s\nData: %s\n", daemon.Version(), url, d.data)
+	fmt.Fprintf(d.stdout, "agenthost dev %s, listening on %s\n", daemon.Version(), url)
 	if d.link != "" {
 		fmt.Fprintf(d.stdout, "Create your account in a browser, once:\n\n  %s\n\n", d.link)
 	}

@@ -45,7 +45,7 @@ func TestFirstCommandOfTheReadme(t *testing.T) {
 	require.NoError(t, err)
 	_, block, _ := strings.Cut(string(text), "```sh\n")
 	command, _, _ := strings.Cut(block, "#")
-	require.Equal(t, "go run ./cmd/agenthost dev", strings.TrimSpace(command))
+	require.Equal(t, "go run -v ./cmd/agenthost dev", strings.TrimSpace(command))
 	dir := t.TempDir()
 	args := append(strings.Fields(command)[1:], "--addr", "127.0.0.1:0")
 	cmd := exec.CommandContext(t.Context(), "go", args...)
