@@ -135,7 +135,8 @@ var attacks = map[string]func(arg string) error{
 		}
 		return err
 	},
-	"signal": func(pid string) error { return syscall.Kill(number(pid), 0) },
+	"another namespace of this thread": func(string) error { return unix.Unshare(unix.CLONE_NEWNS) },
+	"signal":                           func(pid string) error { return syscall.Kill(number(pid), 0) },
 	"priority": func(pid string) error {
 		return syscall.Setpriority(syscall.PRIO_PROCESS, number(pid), 10)
 	},

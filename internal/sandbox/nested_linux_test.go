@@ -95,7 +95,7 @@ func TestAttacksOfANestedCommand(t *testing.T) {
 		{"socket file", unixPath}, {"socket file", abstract.Addr().String()}, {"socket file", "/var/run/docker.sock"},
 		{"raw socket", ""}, {"packet socket", ""}, {"netlink", ""}, {"vsock", ""},
 		{"io_uring", ""}, {"bpf", ""}, {"mount", ""}, {"keyring", ""}, {"clock", ""}, {"capabilities", ""}, {"device", ""},
-		{"mounts of a namespace", secret},
+		{"mounts of a namespace", secret}, {"another namespace of this thread", ""},
 	}
 	for kernel, simulate := range kernels {
 		for _, user := range users() {

@@ -191,7 +191,7 @@ func TestAttacks(t *testing.T) {
 		{"write through a link", secret}, {"hard link", secret}, {"a race of links", secret}, {"move out", filepath.Join(filepath.Dir(secret), "moved")},
 		{"write", "../../../../../../../../" + secret}, {"a race of links for writing", secret}, {"standard input for writing", ""},
 		{"files of a descriptor", ""}, {"setuid program", setuid}, {"signal", neighbour},
-		{"another descriptor", ""}, {"files of processes", pid}, {"files of the first process", ""},
+		{"another descriptor", ""}, {"files of processes", pid}, {"files of the first process", ""}, {"another namespace of this thread", ""},
 		{"signal", pid}, {"priority", pid}, {"limit", pid}, {"trace", pid}, {"memory of a process", pid}, {"shared memory", shared},
 		{"connect", tcp.Addr().String()}, {"connect", "169.254.169.254:80"}, {"connect", "10.0.0.1:80"}, {"datagram", "8.8.8.8:53"},
 		{"socket file", unixPath}, {"socket file", abstract.Addr().String()}, {"socket file", "/var/run/docker.sock"},
