@@ -191,8 +191,9 @@ var outside = map[string]string{
 	"Providers.ProbeConfig":   "the console tests a form before it is stored",
 	"Skills.Link":             "skills download follows it",
 	"Users.Get":               "users get finds a user by name",
-	"Chats.List":              "sessions list has the chats", "Chats.Delete": "sessions delete", "Chats.Messages": "sessions show",
-	"Chats.Transcript": "sessions transcript",
+	"Chats.Delete":            "sessions delete",
+	"Chats.Transcript":        "sessions transcript", "Chats.CancelAnswer": "chat cancels the only answer of its session",
+	"History.CancelAnswer": "runs cancel names the run of an answer",
 }
 
 // Every method of the client has a command.
