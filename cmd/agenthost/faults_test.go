@@ -27,6 +27,7 @@ const faultyAgents = `agents:
     disallowedTools: [bsh]
     mcpServers:
       none: {transport: stdio, command: there-is-none}
+      gone: {command: /there/is/none}
       web: {transport: http, url: "%s/mcp"}
 `
 
@@ -47,11 +48,13 @@ func TestDevSaysWhatIsWrong(t *testing.T) {
 		`the agent folder has no tool "Raed": did you mean Read\?\n`, `no tool "Grpe": did you mean Grep\?\n`, `no tool "Nothing"\n`,
 		`no tool "bsh": did you mean Bash\?\n`,
 		`agent folder: the MCP server none is failed: [^\n]* \(setting mcpServers\.none\.command\)\n`,
+		`agent folder: the MCP server gone is failed: [^\n]*find executable "/there/is/none": stat /there/is/none: no such file or directory \(setting mcpServers\.gone\.command\)\n`,
 		`agent folder: the MCP server web is failed: [^\n]*401[^\n]* \(setting mcpServers\.web\.headers\)\n`,
 	} {
 		p.Await(t, p.Log, regexp.MustCompile(fault))
 	}
 	require.NotContains(t, p.Log.String(), `no tool "mcp__web__x"`)
+	require.NotRegexp(t, "is pending|is not connected yet .*setting", p.Log.String())
 
 	binary, err := built()
 	require.NoError(t, err)

@@ -60,7 +60,12 @@ func faultsOfServers(state wire.Deployment) string {
 // printFault prints a fault of an MCP server, which begins with its name, with the setting to
 // change.
 func (d *dev) printFault(ctx context.Context, agent, fault string) {
-	name, _, _ := strings.Cut(fault, " ")
+	name, state, _ := strings.Cut(fault, " ")
+	if state == "is pending" {
+		fmt.Fprintf(d.stderr, "agenthost dev: agent %s: the MCP server %s is not connected yet\n", agent, printable(name))
+		return
+	}
+
 	setting := "command"
 	switch server, err := d.client.MCPs.Get(ctx, name); {
 	case err == nil && server.URL != "" && (strings.Contains(fault, "401") || strings.Contains(fault, "403")):

@@ -95,12 +95,8 @@ func (c *Connector) stdio(def agent.MCPServer, box tool.Confiner, log *slog.Logg
 		}
 
 		env := merge(base, own)
-		path, err := child.LookPath(name, env)
+		path, err := executable(name, dir, env)
 		if err == nil {
-			if !filepath.IsAbs(path) {
-				path = filepath.Join(dir, path)
-			}
-
 			var started *command
 			started, err = start(l, &exec.Cmd{Path: path, Args: append([]string{name}, args...), Env: env, Dir: dir}, box, &lines{log: log, hide: hide, user: l.user})
 			if err == nil {
@@ -127,22 +123,31 @@ func (c *Connector) CheckCommand(def agent.MCPServer) error {
 	}
 
 	def.Command, def.CWD = agentvalue.Resolve(def.Command, def.Env), agentvalue.Resolve(def.CWD, def.Env)
-	path, err := child.LookPath(def.Command, merge(c.cfg.Env, own))
-	if err != nil {
-		return err
+	if !filepath.IsAbs(def.CWD) {
+		def.CWD = filepath.Join(c.cfg.CWD, def.CWD)
 	}
 
-	if !filepath.IsAbs(path) && !filepath.IsAbs(def.CWD) {
-		path = filepath.Join(c.cfg.CWD, def.CWD, path)
-	} else if !filepath.IsAbs(path) {
-		path = filepath.Join(def.CWD, path)
+	_, err := executable(def.Command, def.CWD, merge(c.cfg.Env, own))
+	return err
+}
+
+// executable returns the path of a command that starts in a directory with an environment. It finds
+// out that there is no such file, before a sandbox reports that and what it permits.
+func executable(command, dir string, env []string) (string, error) {
+	path, err := child.LookPath(command, env)
+	if err != nil {
+		return "", err
+	}
+
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
 	}
 
 	if _, err := os.Stat(path); err != nil {
-		return fmt.Errorf("find executable %q: %w", def.Command, err)
+		return "", fmt.Errorf("find executable %q: %w", command, err)
 	}
 
-	return nil
+	return path, nil
 }
 
 func isSeparator(c rune) bool { return c == '/' || c == filepath.Separator }
