@@ -136,3 +136,19 @@ func TestDevicesCannotBeChanged(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "1\n", output)
 }
+
+// A program that may be read runs although it is in a directory on PATH that its user cannot enter,
+// such as one of root.
+func TestAProgramInAPrivateDirectoryOnPath(t *testing.T) {
+	path := program(t)
+	require.NoError(t, os.Chmod(filepath.Dir(path), 0o700))
+	s := open(t, func(p *sandbox.Policy) {
+		p.Path = filepath.Dir(path) + ":" + p.Path
+		p.Read = append(p.Read, path)
+		if os.Getuid() == 0 {
+			p.User, p.Nested, p.Network = 1900000123, true, sandbox.NetworkAll
+		}
+	})
+	output, err := run(t, s, path, "-test.run=^$")
+	require.NoError(t, err, output)
+}

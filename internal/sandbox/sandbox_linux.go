@@ -78,6 +78,10 @@ func (s *Enforcer) open() error {
 
 	var err error
 	defaults := slices.Concat(systemPaths, toolchains(s.policy.Path, filepath.Clean(cmp.Or(s.policy.Home, "/root"))))
+	if s.policy.User != 0 {
+		defaults = slices.DeleteFunc(defaults, private)
+	}
+
 	read := append(without(defaults, s.policy.Hidden), s.policy.Read...)
 	own, links := resolve([]string{s.policy.Dir, s.home(), s.temporary()}, nil)
 	if len(own) == 3 {
@@ -154,6 +158,13 @@ func (s *Enforcer) open() error {
 
 	s.fallback, err = newFilter(s.policy, false, objects{families: families})
 	return err
+}
+
+// private reports whether path is a directory of root that other users cannot enter. It would hide
+// what they may read in it.
+func private(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir() && info.Mode().Perm()&0o001 == 0
 }
 
 // limitGroups finds out what can be limited. A nested command has limits only if they are set.
