@@ -193,7 +193,8 @@ var outside = map[string]string{
 	"Users.Get":               "users get finds a user by name",
 	"Chats.Delete":            "sessions delete",
 	"Chats.Transcript":        "sessions transcript", "Chats.CancelAnswer": "chat cancels the only answer of its session",
-	"History.CancelAnswer": "runs cancel names the run of an answer",
+	"History.CancelAnswer": "runs cancel names the run of an answer", "Chats.SendInBackground": "chat reads the answer",
+	"History.Events": "sessions show has the stored answers",
 }
 
 // Every method of the client has a command.
