@@ -19,8 +19,10 @@ type ChatSession struct {
 	MessageCount int64  `json:"messageCount"`
 	// null without messages.
 	LastMessageAt Time `json:"lastMessageAt"`
-	CreatedAt     Time `json:"createdAt"`
-	UpdatedAt     Time `json:"updatedAt"`
+	// Whether an answer is in progress.
+	Answering bool `json:"answering"`
+	CreatedAt Time `json:"createdAt"`
+	UpdatedAt Time `json:"updatedAt"`
 }
 
 // ChatMessage is a stored message of a session.

@@ -93,9 +93,16 @@ func (s *Service) Sessions(ctx context.Context, caller api.Caller, agentName str
 
 func (s *Service) list(ctx context.Context, f filter, page api.Page) (api.List[wire.ChatSession], error) {
 	sessions, total, err := sessionsOf(ctx, s.store.Read(), f, page)
+	if err != nil {
+		return api.List[wire.ChatSession]{}, err
+	}
+
 	list := api.List[wire.ChatSession]{Total: total}
+	answering, err := relay.SessionsInProgress(ctx, s.store.Read(), f.TenantID, f.UserID)
 	for _, session := range sessions {
-		list.Items = append(list.Items, session.view())
+		v := session.view()
+		v.Answering = answering[session.Key]
+		list.Items = append(list.Items, v)
 	}
 
 	return list, err
@@ -269,7 +276,14 @@ func (s *Service) AnySession(ctx context.Context, caller api.Caller, id, userID 
 	}
 
 	found, err := findSession(ctx, s.store.Read(), ref)
-	return found.view(), err
+	if err != nil {
+		return wire.ChatSession{}, err
+	}
+
+	answering, err := relay.SessionsInProgress(ctx, s.store.Read(), found.TenantID, found.UserID)
+	v := found.view()
+	v.Answering = answering[found.Key]
+	return v, err
 }
 
 // AnyMessages returns the messages of a session that the caller may see, the oldest first.

@@ -142,3 +142,60 @@ func TestRemedyOfAFailedAnswer(t *testing.T) {
 	require.Equal(t, 1, strings.Count(b.text(), "rejected its key"))
 	b.clean(s.url)
 }
+
+// shown is the text of the last answer of the page.
+const shown = `[...document.querySelectorAll(".message:not(.mine)")].at(-1)?.querySelector(".md")?.textContent.trim().replace(/\s+/g, " ") || ""`
+
+// An answer continues without its page, and each page of the chat has all of it once: one that is
+// reloaded in the middle, another one, and one that was open before. Each of them stops it.
+func TestAnAnswerInSeveralPages(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.delay = 100 * time.Millisecond
+	token := s.setUp()
+	s.deployed(token, "slow", nil)
+	b := newTab(t)
+	b.open(s.url + "/console")
+	b.signIn("root", password)
+	b.see("First steps")
+	b.open(s.url + "/console/chat/slow")
+	b.see("Chat with slow")
+	b.say(strings.Repeat("many words ", 30))
+	b.see("it only echoes")
+	address := eval[string](b, "location.href")
+	b.open(address)
+	b.wait(`document.querySelector(".message.live .md") !== null`)
+	other := b.another()
+	other.open(address)
+	other.wait(`document.querySelector(".message.live .md") !== null`)
+	b.answered()
+	other.answered()
+	chat := strings.Replace(address[strings.Index(address, "/chat/slow/"):], "/chat/slow/", "/api/v1/agents/slow/chat/sessions/", 1)
+	list := s.call("GET", chat+"/messages", token, nil, http.StatusOK)["items"].([]any)
+	stored := list[1].(map[string]any)
+	require.Equal(t, "completed", stored["status"])
+	want := strings.Join(strings.Fields(stored["text"].(string)), " ")
+	require.Equal(t, want, eval[string](b, shown))
+	require.Equal(t, want, eval[string](other, shown))
+
+	b.say(strings.Repeat("more words ", 30))
+	other.wait(`document.querySelector(".message.live .md") !== null`) // it was open before
+	other.click(".compose form button")
+	b.see("The answer was stopped.")
+	other.see("The answer was stopped.")
+	b.wait(`document.querySelector(".compose form button.primary") !== null`)
+
+	other.open(s.url + "/console/chat/slow") // a page that shows the chat reads it
+	other.see("Chat with slow")
+	b.say(strings.Repeat("other words ", 8))
+	b.see("Stop")
+	b.wait(`document.querySelector(".message.live .md") !== null`)
+	b.click(".chat > aside > a.button")
+	b.wait(`document.querySelector(".sessions .mark.answering") !== null`)
+	b.wait(`document.querySelector(".sessions .mark.unread") !== null`)
+	b.click(".sessions a")
+	b.see("other words")
+	b.wait(`document.querySelector(".sessions .mark") === null`)
+	b.clean(s.url)
+	other.clean(s.url)
+}

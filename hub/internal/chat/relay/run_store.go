@@ -109,6 +109,19 @@ func InProgress(ctx context.Context, tx *sql.Tx, tenantID, sessionKey string) (b
 		tenantID, sessionKey)
 }
 
+// SessionsInProgress returns the keys of the sessions of a user, or of all users without one, in
+// which an answer is in progress.
+func SessionsInProgress(ctx context.Context, q db.Querier, tenantID, userID string) (map[string]bool, error) {
+	keys, err := db.Values[string](ctx, q, "read sessions in progress",
+		`SELECT session_key FROM chat_runs WHERE tenant_id = $1 AND (user_id = $2 OR $2 = '') AND NOT `+store.Free, tenantID, userID)
+	all := map[string]bool{}
+	for _, key := range keys {
+		all[key] = true
+	}
+
+	return all, err
+}
+
 // running has numbers of answers that hold the reserves of budgets, and of those of the user that
 // are in progress. An answer that no hub has holds its reserve until it is counted.
 type running struct{ heldOfAgent, heldOfUser, ofUser int }

@@ -102,15 +102,25 @@ func (s *Stored) sendGap(stream *sse.Stream, id string) error {
 
 func (s *Stored) send(stream *sse.Stream, p *Place, id func(Place) string) error {
 	blocks, text := s.split()
-	if len(blocks) < p.blocks || len(blocks) == p.blocks && !p.begins(text) {
-		*p = Place{}
+	whole, rest, ok := p.completed(blocks)
+	if !ok || len(blocks) == p.blocks && !p.begins(text) {
+		*p, whole, rest = Place{}, 0, ""
 		if err := send(stream, &wire.Gap{Type: "hub.gap"}, id(*p)); err != nil {
 			return err
 		}
 	}
 
+	if err := p.sendText(stream, rest, id); err != nil {
+		return err
+	}
+
 	for p.blocks < len(blocks) {
-		event := s.message(blocks[p.blocks:])
+		next := blocks[p.blocks:]
+		if whole > p.blocks {
+			next = blocks[p.blocks:whole]
+		}
+
+		event := s.message(next)
 		if *p = (Place{blocks: p.blocks + len(event.Message.Content)}); p.blocks == len(blocks) {
 			event.Usage = s.Usage
 		}
@@ -120,8 +130,14 @@ func (s *Stored) send(stream *sse.Stream, p *Place, id func(Place) string) error
 		}
 	}
 
-	for p.bytes < len(text) {
-		part := head(text[p.bytes:])
+	return p.sendText(stream, text[p.bytes:], id)
+}
+
+// sendText queues the next part of the text of a block as partial messages.
+func (p *Place) sendText(stream *sse.Stream, text string, id func(Place) string) error {
+	for text != "" {
+		part := head(text)
+		text = text[len(part):]
 		p.bytes += len(part)
 		p.sum = crc32.Update(p.sum, crc32.IEEETable, []byte(part))
 		event := &runtimewire.PartialMessage{Partial: runtimewire.Partial{Type: runtimewire.PartialText, Text: part}}
@@ -131,6 +147,25 @@ func (s *Stored) send(stream *sse.Stream, p *Place, id func(Place) string) error
 	}
 
 	return nil
+}
+
+// completed returns how many of the blocks there are up to the one of whose text the reader has a
+// part, and the rest of the text, so that it precedes the event with the block. It reports whether
+// the reader has no other text.
+func (p Place) completed(blocks []json.RawMessage) (int, string, bool) {
+	if len(blocks) <= p.blocks || p.bytes == 0 {
+		return 0, "", len(blocks) >= p.blocks
+	}
+
+	for i, block := range blocks[p.blocks:] {
+		if text, ok := textOf(block); ok && p.begins(text) {
+			return p.blocks + i + 1, text[p.bytes:], true
+		} else if ok {
+			break
+		}
+	}
+
+	return 0, "", false
 }
 
 // begins reports whether a text begins with that of the reader.
@@ -150,12 +185,22 @@ func (s *Stored) split() ([]json.RawMessage, string) {
 	}
 
 	last := len(blocks) - 1
-	var text textBlock
-	if jsonlimit.Unmarshal(blocks[last], &text) != nil || text.Type != runtimewire.PartialText {
+	text, ok := textOf(blocks[last])
+	if !ok {
 		return blocks, ""
 	}
 
-	return blocks[:last], text.Text
+	return blocks[:last], text
+}
+
+// textOf returns the text of a block, and reports whether it is one.
+func textOf(block []byte) (string, bool) {
+	var text textBlock
+	if jsonlimit.Unmarshal(block, &text) != nil {
+		return "", false
+	}
+
+	return text.Text, text.Type == runtimewire.PartialText
 }
 
 // storedMessage is an assistant event of stored blocks.

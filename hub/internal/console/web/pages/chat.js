@@ -1,7 +1,7 @@
 // Chats with an agent: sessions on the left, the conversation, and files of the agent on demand.
-import { html, useEffect, useRef, useState } from "../lib/preact.js";
+import { html, textOf, useEffect, useRef, useState } from "../lib/preact.js";
 import { admin, all, call, canWrite, get, path, query, request } from "../app/api.js";
-import { currentPlace, go, setGuard, setQuery, to } from "../app/router.js";
+import { currentPlace, go, setQuery, to } from "../app/router.js";
 import { descriptionOf, t, titleOf } from "../app/text.js";
 import { Button, describe, Empty, isEnter, Loaded, Page, State, Time, useInterval, useLoad } from "../parts/basic.js";
 import { confirm, toast } from "../parts/dialog.js";
@@ -27,12 +27,44 @@ async function messagesOf(agent, session, page) {
 
 const newID = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
 
-function Sessions({ agent, current, version }) {
+/** seen has the chats with an answer in progress ("answering"), and with one that ended since ("unread"), of this browser. */
+const seen = {
+  of: (id) => localStorage.getItem("answer " + id),
+  set: (id, state) => (state ? localStorage.setItem("answer " + id, state) : localStorage.removeItem("answer " + id)),
+};
+
+/** note notes what a list of chats says about their answers. The current chat is read. */
+function note(list, current) {
+  for (const s of list) {
+    if (typeof s?.id !== "string") continue;
+    const before = seen.of(s.id);
+    if (s.answering) seen.set(s.id, "answering");
+    else if (before && s.id === current && !document.hidden) seen.set(s.id, "");
+    else if (before === "answering") seen.set(s.id, "unread");
+  }
+}
+
+/** Mark shows that an answer is in progress, or has ended and is not read. */
+function Mark({ session }) {
+  const state = session.answering ? "answering" : seen.of(session.id);
+  return state ? html`<i class="mark ${state}" role="img" aria-label=${t("chat." + state)} title=${t("chat." + state)}></i>` : null;
+}
+
+function Sessions({ agent, current, version, onAnswering }) {
   const [pages, setPages] = useState(1);
   const state = useLoad(async () => {
     const lists = await Promise.all(Array.from({ length: pages }, (_, i) => get(chats(agent) + query({ page: i + 1, page_size: 100 }))));
-    return { items: lists.flatMap((l) => l.items), total: lists[0].total };
-  }, [agent, version, pages]);
+    const items = lists.flatMap((l) => l.items);
+    note(items, current);
+    onAnswering(items.some((s) => s?.id === current && s.answering));
+    return { items, total: lists[0].total };
+  }, [agent, version, pages, current]);
+  useInterval(state.reload, state.data?.items.some((s) => s?.answering) ? 2000 : 5000);
+  useEffect(() => { // another page of this browser has sent a message, or has seen an answer end
+    const changed = (event) => { if (event.key?.startsWith("answer ")) state.reload(); };
+    addEventListener("storage", changed);
+    return () => removeEventListener("storage", changed);
+  }, [state.reload]);
   const remove = async (s) => {
     if (!(await confirm({ title: t("chat.delete_title"), text: t("chat.delete_text", { n: s.messageCount }), action: t("action.delete"), danger: true }))) return;
     await call("DELETE", chats(agent, s.id));
@@ -40,7 +72,7 @@ function Sessions({ agent, current, version }) {
     await state.reload();
   };
   return html`<${Loaded} state=${state}>${(list) => html`<ul class="sessions">${each(list.items, "li", (s) => html`<li aria-current=${s.id === current ? "true" : undefined}>
-    <a href=${to("chat", agent, s.id)}>${s.title || t("chat.untitled")}<span><${Time} at=${s.lastMessageAt || s.createdAt} /></span></a>
+    <a href=${to("chat", agent, s.id)}>${s.title || t("chat.untitled")}<${Mark} session=${s} /><span><${Time} at=${s.lastMessageAt || s.createdAt} /></span></a>
     <${Button} kind="quiet small" label=${t("chat.delete", { title: s.title || t("chat.untitled") })} action=${() => remove(s)}>×</${Button}></li>`)}</ul>
     ${list.items.length < list.total && html`<${Button} action=${() => setPages(pages + 1)}>${t("list.more")}</${Button}>`}`}</${Loaded}>`;
 }
@@ -64,7 +96,7 @@ function draft() {
   return text;
 }
 
-function Talk({ agent, session, onChange, files, setFiles }) {
+function Talk({ agent, session, onChange, files, setFiles, answering }) {
   const scroller = useRef(null);
   const column = useRef(null);
   const talk = useRef(null);
@@ -107,6 +139,7 @@ function Talk({ agent, session, onChange, files, setFiles }) {
       const last = Math.max(1, Math.ceil(list.total / pageSize));
       if (last > 1) list = await messagesOf(agent.name, id, last);
       if (!talk.current || id !== sessionRef.current) return;
+      const open = list.items.at(-1)?.role === "assistant" && list.items.at(-1).status === "partial" ? list.items.pop() : null;
       const chunk = await talk.current.render(list.items);
       if (!talk.current || id !== sessionRef.current) return;
       talk.current.clear();
@@ -115,7 +148,7 @@ function Talk({ agent, session, onChange, files, setFiles }) {
       setEmpty(!list.total);
       talk.current.latest();
       if (last > 1 && list.items.length < pageSize / 2) await older();
-      if (list.items.some((m) => m?.role === "assistant" && m.status === "partial")) setTimeout(() => talk.current && id === sessionRef.current && load(), 2000);
+      if (open) await receive(talk.current.begin(textOf(list.items.at(-1)?.text)), (answer, controller) => follow(answer, open.id, "", controller));
     } catch (error) {
       setFault(error);
     }
@@ -126,74 +159,107 @@ function Talk({ agent, session, onChange, files, setFiles }) {
     return () => {
       talk.current.close();
       talk.current = null;
-      setGuard(null);
       abort.current?.abort();
     };
   }, []);
   const abort = useRef(null);
 
-  /** reconnect waits until the hub can be reached, and shows what it has stored. */
-  const reconnect = async () => {
-    setLost(true);
-    for (let wait = 500; talk.current; wait = Math.min(wait * 2, 10_000)) {
-      await new Promise((done) => setTimeout(done, wait));
+  /** take shows the events of a response, and returns the id of the last one, or null after the end. */
+  const take = async (answer, response, after, begun = (_event) => {}) => {
+    let last = after;
+    setLost(false);
+    try {
+      for await (const { name, data, id } of events(response)) {
+        if (name === "done") return null;
+        if (name === "hub" && data?.type === "hub") begun(data);
+        await answer.event(name, data);
+        last = id || last;
+      }
+    } catch (error) {
+      if (error.name !== "TypeError" && error.name !== "AbortError") throw error; // of the network
+    }
+    return last;
+  };
+  /** follow shows the events of an answer after the one with an id, and connects again until its end. */
+  const follow = async (answer, message, after, controller) => {
+    let wait = 500;
+    for (let last = after; last !== null && !controller.signal.aborted;) {
+      const before = last;
       try {
-        await get(chats(agent.name, sessionRef.current, "messages") + "?page_size=1");
-        break;
+        const headers = { Accept: "text/event-stream", ...(last && { "Last-Event-ID": last }) };
+        last = await take(answer, await request("GET", chats(agent.name, sessionRef.current, "messages", message, "events"), { headers, signal: controller.signal }), last);
       } catch (error) {
-        if (error.status && error.status < 500) break;
+        if (controller.signal.aborted) return;
+        if (error.status && error.status < 500 && error.status !== 429) throw error;
+      }
+      if (last === null || controller.signal.aborted) return;
+      if (last !== before) wait = 500;
+      setLost(true);
+      await new Promise((done) => setTimeout(done, wait));
+      wait = Math.min(wait * 2, 10_000);
+    }
+  };
+  /** receive shows an answer that arrives. The answer does not need the page, which can be left. */
+  const receive = async (answer, run) => {
+    const controller = new AbortController();
+    abort.current = controller;
+    setRunning(controller);
+    try {
+      await run(answer, controller);
+      if (controller.signal.aborted) return;
+      answer.end({ status: answer.saved ? answer.saved.status : "completed" });
+      setSaid(t("chat.complete"));
+    } catch (error) {
+      if (controller.signal.aborted) return;
+      answer.notice(describe(error), true);
+      answer.end({ status: "failed" });
+      if (error.code === "agent_not_deployed") deployment.reload();
+    } finally {
+      if (talk.current && !controller.signal.aborted) {
+        setRunning(null);
+        setLost(false);
+        onChange(sessionRef.current);
       }
     }
-    setLost(false);
-    if (talk.current) await load();
   };
+  useEffect(() => { if (answering && !running && talk.current) load(); }, [answering]); // it began in another tab
   const send = async (message) => {
     if (!message.trim() || running) return;
     setText("");
     setSaid("");
     setEmpty(false);
-    const answer = talk.current.ask(message);
-    const controller = new AbortController();
-    abort.current = controller;
-    setRunning(controller);
-    setGuard(() => confirm({ title: t("chat.leave"), text: t("chat.leave_text"), action: t("chat.leave_action"), danger: true }));
-    let ended = false;
-    try {
+    await receive(talk.current.ask(message), async (answer, controller) => {
       if (!sessionRef.current) {
         const made = await call("POST", chats(agent.name), { title: message.trim().split("\n")[0].slice(0, 60) });
         sessionRef.current = made.id;
         onChange(made.id);
         go(to("chat", agent.name, made.id), { replace: true, force: true });
       }
-      const response = await request("POST", chats(agent.name, sessionRef.current, "messages"), {
-        body: { message, clientMessageId: newID() }, headers: { Accept: "text/event-stream" }, signal: controller.signal,
-      });
-      for await (const { name, data } of events(response)) {
-        if (name === "done") ended = true;
-        else await answer.event(name, data);
+      let id = "";
+      let last = "";
+      const body = { message, clientMessageId: newID(), onDisconnect: "continue" };
+      for (let wait = 500; !id; wait = Math.min(wait * 2, 10_000)) {
+        try {
+          const response = await request("POST", chats(agent.name, sessionRef.current, "messages"), { body, headers: { Accept: "text/event-stream" }, signal: controller.signal });
+          if (response.headers.get("Content-Type")?.startsWith("application/json")) { // it was sent before the connection was lost
+            id = (await response.json()).assistantMessage.id;
+          } else {
+            const taken = await take(answer, response, "", (begun) => {
+              id = begun.assistantMessageId;
+              onChange(sessionRef.current);
+            });
+            if (taken === null) return;
+            last = taken;
+          }
+        } catch (error) {
+          if (controller.signal.aborted || error.status) throw error;
+        }
+        if (controller.signal.aborted) return;
+        setLost(true);
+        await new Promise((done) => setTimeout(done, wait));
       }
-      if (!ended) throw Object.assign(new Error(), { code: "unreachable" });
-      answer.end({ status: answer.saved ? answer.saved.status : "completed" });
-      setSaid(t("chat.complete"));
-    } catch (error) {
-      if (controller.signal.aborted && !talk.current) return;
-      if (error.status === undefined || error.code === "unreachable") {
-        answer.end({ status: "partial" });
-        setRunning(null);
-        setGuard(null);
-        if (sessionRef.current) await reconnect();
-        return;
-      }
-      answer.notice(describe(error), true);
-      answer.end({ status: "failed" });
-      if (error.code === "agent_not_deployed") deployment.reload();
-    } finally {
-      if (talk.current) {
-        setRunning(null);
-        setGuard(null);
-        onChange(sessionRef.current);
-      }
-    }
+      await follow(answer, id, last, controller);
+    });
   };
   const stop = async () => {
     try {
@@ -236,6 +302,7 @@ function Talk({ agent, session, onChange, files, setFiles }) {
 function AgentChat({ agents, name, session, listed }) {
   const agent = agents.find((a) => a.name === name);
   const [version, setVersion] = useState(0);
+  const [answering, setAnswering] = useState(false);
   const [files, setFiles] = useState(false);
   const [now, setNow] = useState(session);
   // A new chat gets its id with the first message: that is the same conversation.
@@ -250,9 +317,9 @@ function AgentChat({ agents, name, session, listed }) {
     <aside aria-label=${t("chat.sessions")}>
       <label class="field">${t("chat.agent")}<select onChange=${(e) => go(to("chat", e.target.value))}>${agents.map((a) => html`<option value=${a.name} selected=${a.name === name}>${titleOf(a)}</option>`)}</select></label>
       <a class="button plain" href=${to("chat", name)} onClick=${() => { if (!currentPlace().segments[2]) key.current.n++; }}>${t("chat.new")}</a>
-      <${Sessions} agent=${name} current=${now} version=${version} />
+      <${Sessions} agent=${name} current=${now} version=${version} onAnswering=${setAnswering} />
     </aside>
-    <${Talk} key=${name + " " + key.current.n} agent=${agent} session=${session} files=${files} setFiles=${setFiles} onChange=${(id) => {
+    <${Talk} key=${name + " " + key.current.n} agent=${agent} session=${session} files=${files} setFiles=${setFiles} answering=${answering} onChange=${(id) => {
       key.current.session = id;
       setNow(id);
       setVersion((v) => v + 1);

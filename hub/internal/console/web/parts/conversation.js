@@ -90,10 +90,10 @@ class Answer {
     this.question = "";
     /** @type {any} */
     this.saved = null;
-    this.model = "";
     this.body = el("div", {});
     this.foot = el("div", { class: "foot" });
     this.node = el("article", { class: "message", "aria-label": t("chat.answer") }, this.body, this.foot);
+    this.model = "";
     /** @type {Map<string, Fold>} */
     this.folds = new Map();
     /** @type {Markdown|null} */
@@ -101,12 +101,26 @@ class Answer {
     /** @type {Fold|null} */
     this.thinking = null;
     this.text = "";
+    /** The types of the blocks that have arrived in parts since the last complete message. */
+    this.parts = new Set();
     this.budget = new Budget();
     this.blocks = 0;
     /** @type {Element|null} */
     this.conclusion = null;
     /** @type {any} */
     this.result = {};
+  }
+
+  /** reset removes all that there is of the answer. */
+  reset() {
+    this.endText();
+    this.body.replaceChildren();
+    this.folds.clear();
+    this.parts.clear();
+    this.text = "";
+    this.budget = new Budget();
+    this.blocks = 0;
+    this.conclusion = null;
   }
 
   place(parent) {
@@ -219,6 +233,9 @@ class Answer {
       case "hub":
         if (e.aigcNotice) this.notice(e.aigcNotice);
         break;
+      case "hub.gap":
+        this.reset();
+        break;
       case "hub.notice":
         if (e.position === "prepend") this.body.prepend(el("p", { class: "notice" }, e.text));
         else this.notice(e.text);
@@ -241,9 +258,13 @@ class Answer {
         break;
       case "assistant":
         for (const b of listOf(e.message?.content)) {
-          if (b?.type === "tool_use" || e.parent_tool_use_id) yield* this.block(b, e.parent_tool_use_id);
+          if (b?.type === "tool_use" || e.parent_tool_use_id || !this.parts.has(b?.type)) yield* this.block(b, e.parent_tool_use_id);
         }
-        if (!e.parent_tool_use_id) this.endText();
+        if (!e.parent_tool_use_id) {
+          this.endText();
+          this.parts.clear();
+          if (this.foot.querySelector(".waiting")) this.foot.replaceChildren();
+        }
         break;
       case "tool_result":
         if (!this.isFull()) this.fold(e.result.tool_use_id, e.result.tool_name, e.parent_tool_use_id).result(e.result);
@@ -267,6 +288,7 @@ class Answer {
   }
 
   partial(p) {
+    this.parts.add(p.type);
     this.foot.replaceChildren(); // the answer arrives: nothing waits
     if (p.type === "text") {
       if (!this.stream) {
@@ -400,6 +422,11 @@ export class Conversation {
   /** ask appends a message of the user, and returns the answer that will follow. */
   ask(text) {
     for (const _ of stored({ role: "user", text }, "", this.column));
+    return this.begin(text);
+  }
+
+  /** begin appends the answer to a message, which arrives. */
+  begin(text) {
     const answer = new Answer(this.actions);
     answer.question = text;
     answer.node.classList.add("live");

@@ -9,11 +9,12 @@ function parsed(text) {
   }
 }
 
-/** events yields the name and the data of each event. A stream that ends in an event fails. @param {Response} response */
+/** events yields the name, the data and the last id of each event. A stream that ends in an event fails. @param {Response} response */
 export async function* events(response) {
   if (!response.body) return;
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
+  let id = "";
   try {
     for (;;) {
       const { done, value } = await reader.read();
@@ -23,8 +24,9 @@ export async function* events(response) {
         const lines = rest.slice(0, end).split("\n");
         rest = rest.slice(end + 2);
         const name = lines.find((l) => l.startsWith("event:"))?.slice(6).trim();
+        id = lines.find((l) => l.startsWith("id:"))?.slice(3).trim() || id;
         const data = lines.filter((l) => l.startsWith("data:")).map((l) => l.slice(5).trimStart()).join("\n");
-        if (data) yield { name, data: parsed(data) };
+        if (data) yield { name, id, data: parsed(data) };
       }
     }
   } finally {
