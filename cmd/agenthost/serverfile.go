@@ -280,7 +280,10 @@ func (f *serverFile) check(path string, req wire.MCPRequest) {
 			at = path + ".type"
 		}
 
-		f.fault(at, "%s", fault.Message)
+		isKnown := func(former lineFault) bool { return strings.HasPrefix(former.text, at+": ") }
+		if !slices.ContainsFunc(f.faults, isKnown) { // a value of another type is absent here
+			f.fault(at, "%s", fault.Message)
+		}
 	}
 
 	if strings.ContainsFunc(req.Command+req.URL+req.CWD, unicode.IsControl) {

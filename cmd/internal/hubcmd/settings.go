@@ -86,7 +86,7 @@ type settings struct {
 	Deployer       string        `env:"DEPLOYER" key:"deployer.kind" envDefault:"process" options:"process docker kubernetes none" help:"process runs deployed agents on this machine, docker in containers, kubernetes in pods; none"`
 	Image          string        `env:"DEPLOYER_IMAGE" key:"deployer.image" envDefault:"agenthost-runtime" was:"DOCKER_IMAGE KUBERNETES_IMAGE" help:"image of the runtimes of docker and kubernetes"`
 	Memory         daemon.Memory `env:"DEPLOYER_MEMORY" key:"deployer.memory" was:"DOCKER_MEMORY KUBERNETES_MEMORY" help:"memory of the runtime of an agent that has no limit of its own, such as 512Mi (default 1Gi; for process, that of deployer.max)"`
-	CPU            daemon.CPU    `env:"DEPLOYER_CPU" key:"deployer.cpu" was:"DOCKER_CPUS KUBERNETES_CPUS" help:"its processors, in thousandths, such as 500m (default 1000m; process has no such limit)"`
+	CPU            daemon.CPU    `env:"DEPLOYER_CPU" key:"deployer.cpu" was:"DOCKER_CPUS KUBERNETES_CPUS" help:"its processors, such as 500m for half of one (default 1000m; process has no such limit)"`
 	Processes      int           `env:"DEPLOYER_PROCESSES" key:"deployer.processes" range:"16 4194304" was:"DOCKER_PROCESSES" help:"its processes with threads (default 512 with docker; for process, that of deployer.max; kubernetes has no such limit)"`
 	Replicas       int           `env:"DEPLOYER_REPLICAS" key:"deployer.replicas" envDefault:"1" range:"1 100" was:"KUBERNETES_REPLICAS" help:"its pods with kubernetes; several require AGENT_BUS_URL"`
 	MaxMemory      daemon.Memory `env:"deployer.max.memory" was:"DEPLOYER_MEMORY_MAX" help:"most that the deployment settings of an agent may have (default: that of the setting above, as for the next three)"`
