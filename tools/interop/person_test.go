@@ -189,12 +189,18 @@ func (term *terminal) await(pattern string) (string, []string) {
 	}
 }
 
+// id is the form of the ids of objects, which texts for people do not have.
+var id = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-`)
+
 // run types a command, which must succeed, and returns what it prints.
 func (term *terminal) run(command string) string {
 	term.t.Helper()
 	term.types(command + "\n")
 	text, code := term.await(prompt.String())
 	require.Equal(term.t, "0", code[1], text)
+	if !strings.HasPrefix(command, "curl ") {
+		require.NotRegexp(term.t, id, text)
+	}
 	return text
 }
 
