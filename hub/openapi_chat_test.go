@@ -99,7 +99,9 @@ func (c *contract) chats(admin string) {
 	text := c.send("POST", path+"/messages", cleo, message).text
 	require.Contains(c.t, text, `"type":"hub.notice","position":"append"`)
 	require.Contains(c.t, text, `{"type":"hub.saved"`)
-	c.events(text)
+	kinds := c.events("POST /api/v1/agents/{name}/chat/sessions/{id}/messages", text)
+	require.Equal(c.t, "hub", kinds[0])
+	require.Equal(c.t, []any{"result", "hub.notice", "hub.saved", "done"}, kinds[len(kinds)-4:])
 	c.ok(204, "DELETE", config, admin, "")
 	again := c.ok(200, "POST", path+"/messages", cleo, message)
 	c.followed(path, again["assistantMessage"].(map[string]any)["id"].(string), cleo, admin)
@@ -149,12 +151,13 @@ func (c *contract) followed(path, answer, token, admin string) {
 	ids := c.ok(202, "POST", path+"/messages", token, `{"message":"`+strings.Repeat("a long message ", 60)+`","background":true,"onDisconnect":"continue"}`)
 	own := "/messages/" + ids["assistantMessageId"].(string)
 	c.ok(202, "POST", path+own+"/cancel", token, "")
-	require.Contains(c.t, c.send("GET", path+own+"/events", token, "").text, "event: done")
+	require.Contains(c.t, c.events("GET /api/v1/agents/{name}/chat/sessions/{id}/messages/{message}/events", c.send("GET", path+own+"/events", token, "").text), "done")
 	c.reject(409, wire.Conflict, "POST", path+own+"/cancel", token, "")
 	ids = c.ok(202, "POST", path+"/messages", token, `{"message":"`+strings.Repeat("a long message ", 60)+`","background":true,"onDisconnect":null}`)
 	own = strings.Replace(path, chats, allChats, 1) + "/messages/" + ids["assistantMessageId"].(string)
 	c.ok(202, "POST", own+"/cancel", admin, "")
-	require.Contains(c.t, c.send("GET", own+"/events", admin, "", "Last-Event-ID", "x").text, "event: done")
+	kinds := c.events("GET /api/v1/admin/chat/sessions/{id}/messages/{message}/events", c.send("GET", own+"/events", admin, "", "Last-Event-ID", "x").text)
+	require.Equal(c.t, "hub.gap", kinds[0])
 	c.reject(409, wire.Conflict, "POST", own+"/cancel", admin, "")
 	for _, path := range []string{path + "/messages/" + unknownID, strings.Replace(path, chats, allChats, 1) + "/messages/" + unknownID} {
 		c.reject(404, wire.NotFound, "GET", path+"/events", admin, "")
@@ -165,10 +168,10 @@ func (c *contract) followed(path, answer, token, admin string) {
 }
 
 // events compares the events of an answer with their schemas, those of the runtime with its
-// document.
-func (c *contract) events(text string) {
+// document. It returns their types, or names without one.
+func (c *contract) events(operation, text string) []any {
 	c.t.Helper()
-	schemas, ok := c.doc.All()["POST /api/v1/agents/{name}/chat/sessions/{id}/messages"].Responses.Status(200).Value.Content["text/event-stream"].Extensions["x-events"].(map[string]any)
+	schemas, ok := c.doc.All()[operation].Responses.Status(200).Value.Content["text/event-stream"].Extensions["x-events"].(map[string]any)
 	require.True(c.t, ok, "the document describes the events")
 	runtime, err := openapitest.Load(openapitest.Config{File: "../runtime/openapi.yaml"})
 	require.NoError(c.t, err)
@@ -186,8 +189,6 @@ func (c *contract) events(text string) {
 		require.NoError(c.t, doc.Fits(ref, data), "%s", event.Data)
 		kinds = append(kinds, cmp.Or(data["type"], any(event.Type)))
 	}
-	require.Equal(c.t, "hub", kinds[0])
-	require.Equal(c.t, []any{"result", "hub.notice", "hub.saved", "done"}, kinds[len(kinds)-4:])
 	for name, ref := range schemas { // also of events that did not occur
 		doc := c.doc
 		own, isRuntime := strings.CutPrefix(ref.(string), "runtime/openapi.yaml")
@@ -196,6 +197,7 @@ func (c *contract) events(text string) {
 		}
 		require.NotNil(c.t, doc.Schema(own), name)
 	}
+	return kinds
 }
 
 // cancelledChat cancels two answers whose clients read only their beginnings. The demo model takes
