@@ -102,6 +102,9 @@ func (c *client) askAgent(ctx context.Context, agent, id, text string) (asked, e
 	c.mu.Lock()
 	c.asked[conversation{agent, c.user, id}] = true
 	c.mu.Unlock()
+	if random.IntN(2) == 0 {
+		return c.readAgain(ctx, agent, id, text)
+	}
 	q := asked{text: text}
 	res, err := c.open(ctx, http.MethodPost, "/api/v1/agents/"+agent+"/chat/sessions/"+id+"/messages", object{"message": text})
 	if err != nil {

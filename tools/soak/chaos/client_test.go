@@ -38,7 +38,7 @@ func (c *client) open(ctx context.Context, method, path string, body any) (*http
 	var reader io.Reader
 	contentType := "application/json"
 	switch body := body.(type) {
-	case nil:
+	case nil, lastEvent:
 	case upload:
 		reader, contentType = strings.NewReader(string(body)), "multipart/form-data; boundary=x"
 	default:
@@ -49,6 +49,9 @@ func (c *client) open(ctx context.Context, method, path string, body any) (*http
 		return nil, err
 	}
 	req.Header.Set("Content-Type", contentType)
+	if id, ok := body.(lastEvent); ok && id != "" {
+		req.Header.Set("Last-Event-ID", string(id))
+	}
 	if strings.HasPrefix(path, "/runtime/") {
 		agent, _, _ := strings.Cut(strings.TrimPrefix(path, "/runtime/"), "/")
 		req.Header.Set("X-Api-Key", c.keys[agent])
@@ -95,6 +98,9 @@ func (c *client) call(ctx context.Context, method, path string, body, out any) e
 	}
 	return json.Unmarshal(text, out)
 }
+
+// lastEvent is the id of the last event that a reader of an answer has received.
+type lastEvent string
 
 // upload is a form with a file.
 type upload string
