@@ -66,8 +66,8 @@ func (g *Group) Tx(ctx context.Context, do func(ctx context.Context, tx *sql.Tx)
 		g.busy = true
 		m.step <- leads
 	}
-	g.mu.Unlock()
 
+	g.mu.Unlock()
 	select {
 	case m.next = <-m.step:
 	case <-ctx.Done():
@@ -199,9 +199,9 @@ var errPanicked = errors.New("panicked")
 
 // within runs a member in a savepoint. It fails if the transaction has failed.
 func (m *member) within(ctx context.Context, tx *sql.Tx) error {
-	if m.ctx.Err() != nil {
-		m.outcome, m.err = over, context.Cause(m.ctx)
-		return nil
+	if m.err = context.Cause(m.ctx); m.err != nil {
+		m.outcome = over
+		return nil //nolint:nilerr // the others continue
 	}
 
 	if err := Exec(ctx, tx, "begin savepoint", "SAVEPOINT member"); err != nil {
