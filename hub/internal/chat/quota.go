@@ -66,6 +66,7 @@ func (q *quotas) add(ctx context.Context, tx *sql.Tx, tenantID, userID string, m
 	if ok {
 		q.byUser[user] = last
 	}
+
 	q.mu.Unlock()
 	if ok {
 		return last.quota, nil
