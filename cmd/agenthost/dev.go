@@ -91,6 +91,12 @@ func (d *dev) serve(ctx context.Context) error {
 		return err
 	}
 
+	lock, err := d.lockData()
+	if err != nil {
+		return err
+	}
+
+	defer func() { _ = lock.Close() }()
 	fmt.Fprintf(d.stdout, "Data: %s\n", d.data) // before the database is opened and migrated
 	d.token = "dev_" + rand.Text()
 	level := daemon.Level{Level: zerolog.ErrorLevel}

@@ -68,6 +68,9 @@ func TestDevSaysWhatIsWrong(t *testing.T) {
 	taken := strings.TrimPrefix(p.URL, "http://")
 	require.Regexp(t, `another program listens on `+taken+`: add --addr 127\.0\.0\.1:\d+, which is free\n$`, program("dev", "--addr", taken, "--data", t.TempDir()))
 
+	used := regexp.MustCompile(`Data: (.+)\n`).FindStringSubmatch(p.Stdout.String())[1]
+	require.Contains(t, program("dev", "--addr", "127.0.0.1:0", "--yes", "--data", used), "another agenthost dev uses "+used+": end it, or add --data DIR")
+
 	c := clientOf(t, p, dir)
 	provider, err := c.Providers.Create(t.Context(), wire.ProviderRequest{Name: "My Own", ProbeRequest: wire.ProbeRequest{
 		Protocol: "openai", BaseURL: upstream.URL + "/v1", APIKey: wire.KeyChange{Value: "sk-0123456789abcdef0123456789"},

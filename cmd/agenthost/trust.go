@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"github.com/seed93082962/agenthost/internal/filelock"
 )
 
 const (
@@ -18,6 +20,8 @@ const (
 	foundData = ".agenthost"
 	// idFile is the file of a data directory with the id that the known hubs have for it.
 	idFile = "dev-id"
+	// lockFile is the file of a data directory that is locked while it is used.
+	lockFile = "dev-lock"
 )
 
 // useData sets the directory of the data: that of --data, or the one that this user created in the
@@ -71,6 +75,22 @@ func (d *dev) useData(ctx context.Context) error {
 	}
 
 	return d.adoptData(ctx)
+}
+
+// lockData locks the data directory for this process: the end of another one would stop its agents.
+func (d *dev) lockData() (*os.File, error) {
+	file, err := os.OpenFile(filepath.Join(d.data, lockFile), os.O_RDWR|os.O_CREATE|filelock.OpenFlags, 0o600)
+	if err != nil {
+		return nil, err
+	}
+
+	if err := filelock.Lock(file); errors.Is(err, filelock.ErrLocked) {
+		return nil, errors.Join(fmt.Errorf("another agenthost dev uses %s: end it, or add --data DIR", d.data), file.Close())
+	} else if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+
+	return file, nil
 }
 
 // adoptData gives the data directory an id that the known hubs have.
