@@ -9,6 +9,8 @@ import (
 	"iter"
 	"os"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	hubwire "github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -23,6 +25,7 @@ var errAnswer = errors.New("the answer was not completed")
 func (c *chat) receive(ctx context.Context, events func(context.Context) iter.Seq2[wire.Payload, error]) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	var message atomic.Pointer[string]
 	go func() {
 		for n := 1; ; n++ {
 			var received os.Signal
@@ -32,16 +35,17 @@ func (c *chat) receive(ctx context.Context, events func(context.Context) iter.Se
 				return
 			}
 
-			if n == 1 && received == os.Interrupt {
-				_, err := c.client.Chats.Cancel(ctx, c.agent, c.session)
-				if err == nil {
-					continue
-				}
-
-				c.note("\nThe answer could not be cancelled: %s", explain(err))
+			if n > 1 || received != os.Interrupt {
+				cancel(errInterrupted)
+				continue
 			}
 
-			cancel(errInterrupted)
+			go func() {
+				if err := c.cancelAnswer(ctx, &message); err != nil && ctx.Err() == nil {
+					c.note("\nThe answer could not be cancelled: %s", explain(err))
+					cancel(errInterrupted)
+				}
+			}()
 		}
 	}()
 	var saved hubwire.Saved
@@ -57,6 +61,10 @@ func (c *chat) receive(ctx context.Context, events func(context.Context) iter.Se
 		}
 
 		begun = true
+		if first, ok := event.(*hubwire.Begun); ok {
+			message.Store(&first.AssistantMessageID)
+		}
+
 		if last, ok := event.(*hubwire.Saved); ok {
 			saved = *last
 		}
@@ -78,6 +86,37 @@ func (c *chat) receive(ctx context.Context, events func(context.Context) iter.Se
 	}
 
 	return errAnswer
+}
+
+const (
+	cancelWithin = 5 * time.Second
+	cancelAgain  = 100 * time.Millisecond
+)
+
+// cancelAnswer cancels the answer, or that of the session while its id is not known. One that has not
+// begun is in progress soon.
+func (c *chat) cancelAnswer(ctx context.Context, message *atomic.Pointer[string]) error {
+	ctx, cancel := context.WithTimeout(ctx, cancelWithin)
+	defer cancel()
+	for {
+		id := message.Load()
+		var err error
+		if id != nil {
+			_, err = c.client.Chats.CancelAnswer(ctx, c.agent, c.session, *id)
+		} else {
+			_, err = c.client.Chats.Cancel(ctx, c.agent, c.session)
+		}
+
+		if id != nil || !errors.Is(err, hubwire.Conflict) {
+			return err
+		}
+
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(cancelAgain):
+		}
+	}
 }
 
 // noteBudget prints a budget that is used up to its soft limit, once in a conversation.

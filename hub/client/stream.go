@@ -60,7 +60,7 @@ func (s Chats) Send(ctx context.Context, agent, session string, req hubwire.Chat
 		}
 
 		err = a.send(ctx, r)
-		for again := req.ClientMessageID != ""; again && a.messages != "" && a.path == "" && a.lost(ctx, err); {
+		for again := req.ClientMessageID != ""; again && a.messages != "" && a.path == "" && disconnected(err) && a.lost(ctx, err); {
 			err = a.send(ctx, r)
 		}
 
@@ -208,14 +208,19 @@ func (a *following) follow(ctx context.Context, err error) error {
 	return err
 }
 
+// disconnected reports whether there was no response, or only the begin of one.
+func disconnected(err error) bool {
+	_, network := errors.AsType[*url.Error](err)
+	return network || errors.Is(err, ErrIncomplete)
+}
+
 // lost waits before the next attempt, and reports whether the error may be that of a connection.
 func (a *following) lost(ctx context.Context, err error) bool {
 	if err == nil || a.stopped || ctx.Err() != nil {
 		return false
 	}
 
-	_, network := errors.AsType[*url.Error](err)
-	if e, ok := errors.AsType[*hubwire.Error](err); !network && !errors.Is(err, ErrIncomplete) && (!ok || !temporary(e)) {
+	if e, ok := errors.AsType[*hubwire.Error](err); !disconnected(err) && (!ok || !temporary(e)) {
 		return false
 	}
 

@@ -162,17 +162,9 @@ func (s *Service) followStored(ctx context.Context, stream *sse.Stream, run rela
 		}
 
 		ended := now.Status != relay.StatusPartial || !now.Leased || now.Free && time.Since(freeSince) > 4*every
-		if last.Size < 0 && after == "" && !ended {
-			begun := &wire.Begun{
-				Type: "hub", SessionID: run.SessionID, UserMessageID: run.UserMessageID, AssistantMessageID: run.MessageID, AIGC: run.Label,
-			}
-			if err := relay.SendEvents(stream, begun); err != nil {
-				return err
-			}
-		}
-
 		if ended || now != last {
-			if err := s.sendStored(ctx, stream, run, &place, now.Size, ended); err != nil || ended {
+			first := last.Size < 0 && after == "" && !ended
+			if err := s.sendStored(ctx, stream, run, &place, now.Size, first, ended); err != nil || ended {
 				return err
 			}
 		}
@@ -192,14 +184,21 @@ func (s *Service) followStored(ctx context.Context, stream *sse.Stream, run rela
 	}
 }
 
-// sendStored sends the part of a stored answer that a reader does not have, and its end.
-func (s *Service) sendStored(ctx context.Context, stream *sse.Stream, run relay.AnswerRun, place *relay.Place, size int, ended bool) error {
-	release, err := s.relay.Hold(run.TenantID, relay.StoredCopies*size)
+// sendStored sends the part of a stored answer that a reader does not have, after its begin if that is
+// the first one, and its end.
+func (s *Service) sendStored(ctx context.Context, stream *sse.Stream, run relay.AnswerRun, place *relay.Place, size int, first, ended bool) error {
+	release, err := s.relay.Hold(run, relay.StoredCopies*size)
 	if err != nil {
 		return err
 	}
 
 	defer release()
+	if first {
+		if err := s.sendBegun(ctx, stream, run); err != nil {
+			return err
+		}
+	}
+
 	found, err := messagesOf(ctx, s.store.Read(), session{TenantID: run.TenantID, Key: run.SessionKey}, run.Seq-1, run.Seq)
 	if err != nil {
 		return err
@@ -242,6 +241,19 @@ func (s *Service) sendStored(ctx context.Context, stream *sse.Stream, run relay.
 	}
 
 	return relay.SendEvents(stream, saved, &runtimewire.Done{})
+}
+
+// sendBegun sends the first event of a stored answer. A notice that is only in that event is not
+// stored: it is that of the present settings.
+func (s *Service) sendBegun(ctx context.Context, stream *sse.Stream, run relay.AnswerRun) error {
+	hint, err := s.label(ctx, run.TenantID, &message{})
+	if err != nil {
+		return err
+	}
+
+	return relay.SendEvents(stream, &wire.Begun{
+		Type: "hub", SessionID: run.SessionID, UserMessageID: run.UserMessageID, AssistantMessageID: run.MessageID, AIGC: run.Label, AIGCNotice: hint,
+	})
 }
 
 // CancelAnswer cancels an answer of the caller, which may be relayed by another hub. It fails with

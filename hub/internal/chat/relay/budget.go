@@ -5,52 +5,62 @@ import (
 	"sync"
 )
 
-// Limits of the memory of all answers in progress, in bytes: the decoders of the events of
-// runtimes, the text that is stored, and the transcripts that are read.
+// Limits of memory, in bytes: of all answers in progress (the decoders of the events of runtimes, the
+// text that is stored, and the transcripts that are read), of all journals, and of all readers. Each
+// has its own, so that journals and slow readers do not end answers.
 const (
-	maxMemory       = 512 << 20
-	maxTenantMemory = maxMemory / 4
-	freeMemory      = 64 << 10 // of each answer, which is always available
+	maxMemory        = 512 << 20
+	maxTenantMemory  = maxMemory / 4
+	maxJournalMemory = 256 << 20
+	maxReaderMemory  = 128 << 20
+	freeMemory       = 64 << 10 // of each account, which is always available
 )
 
 // errMemory ends an answer.
 var errMemory = errors.New("the answers in progress use too much memory")
 
-// budget bounds the memory of all answers.
+// budget bounds the memory of all accounts.
 type budget struct {
+	most, ofHolder int
+
 	mu       sync.Mutex // guards the fields below, and all accounts
 	used     int
-	byTenant map[string]int
+	byHolder map[string]int
 }
 
-// account is the memory of one answer.
+// newBudget returns a budget of which each holder may have a quarter.
+func newBudget(most int) *budget {
+	return &budget{most: most, ofHolder: most / 4, byHolder: map[string]int{}}
+}
+
+// account is the memory of one answer, one journal or one reader.
 type account struct {
 	budget *budget
-	tenant string
+	holder string // the tenant, or the user of a reader
 	used   int
 }
 
-// reserve adds to the memory of the answer, or releases it. It fails with errMemory if that is too
+// reserve adds to the memory of the account, or releases it. It fails with errMemory if that is too
 // much: only answers that use much fail.
 func (a *account) reserve(bytes int) error {
 	b := a.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	more := max(0, a.used+bytes-freeMemory) - max(0, a.used-freeMemory)
-	if more > 0 && (b.used+more > maxMemory || b.byTenant[a.tenant]+more > maxTenantMemory) {
+	if more > 0 && (b.used+more > b.most || b.byHolder[a.holder]+more > b.ofHolder) {
 		return errMemory
 	}
 
 	a.used += bytes
 	b.used += more
-	if b.byTenant[a.tenant] += more; b.byTenant[a.tenant] == 0 {
-		delete(b.byTenant, a.tenant)
+	if b.byHolder[a.holder] += more; b.byHolder[a.holder] == 0 {
+		delete(b.byHolder, a.holder)
 	}
 
 	return nil
 }
 
-// release releases all memory of the answer.
+// release releases all memory of the account.
 func (a *account) release() {
 	a.budget.mu.Lock()
 	used := a.used
@@ -58,9 +68,14 @@ func (a *account) release() {
 	_ = a.reserve(-used)
 }
 
+// reader returns the memory of a reader of the answer of a run.
+func (r *Relay) reader(run AnswerRun) account {
+	return account{budget: r.readers, holder: run.TenantID + "/" + run.UserID}
+}
+
 // Hold reserves memory for a stored answer that is sent, until the caller calls the function.
-func (r *Relay) Hold(tenantID string, bytes int) (func(), error) {
-	memory := &account{budget: &r.memory, tenant: tenantID}
+func (r *Relay) Hold(run AnswerRun, bytes int) (func(), error) {
+	memory := r.reader(run)
 	if err := memory.reserve(bytes); err != nil {
 		return nil, err
 	}

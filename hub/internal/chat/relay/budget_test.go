@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,8 +11,8 @@ import (
 // would take a test with answers half a gigabyte.
 func TestMemoryOfTenants(t *testing.T) {
 	t.Parallel()
-	b := &budget{byTenant: map[string]int{}}
-	of := func(tenant string) *account { return &account{budget: b, tenant: tenant} }
+	b := newBudget(maxMemory)
+	of := func(tenant string) *account { return &account{budget: b, holder: tenant} }
 	small := of("a")
 	require.NoError(t, small.reserve(freeMemory))
 	require.Zero(t, b.used)
@@ -41,5 +42,18 @@ func TestMemoryOfTenants(t *testing.T) {
 		one.release()
 	}
 	require.Zero(t, b.used)
-	require.Empty(t, b.byTenant)
+	require.Empty(t, b.byHolder)
+}
+
+// Journals, which become shorter without memory, take none of that without which answers fail.
+func TestJournalsLeaveMemoryForAnswers(t *testing.T) {
+	r := &Relay{memory: newBudget(maxMemory), journalMemory: newBudget(maxJournalMemory), readers: newBudget(maxReaderMemory)}
+	event := []byte("event: partial_message\ndata: {\"partial\":{\"type\":\"text\",\"text\":\"abcd\"}}\n\n")
+	for range 17 {
+		a := &Answer{relay: r, run: AnswerRun{TenantID: "acme", ID: "x"}}
+		a.newJournal(1).append(bytes.Repeat(event, 100_000))
+	}
+	require.Less(t, r.journalMemory.used, maxJournalMemory/3)
+	other := &account{budget: r.memory, holder: "acme"}
+	require.NoError(t, other.reserve(maxTenantMemory))
 }

@@ -34,6 +34,7 @@ type journal struct {
 	tenant string
 	run    string
 	memory account
+	reader account   // the empty account of a reader of it
 	ended  time.Time // zero in progress; guarded by the mutex of the relay
 
 	mu     sync.Mutex // guards the fields below
@@ -57,7 +58,7 @@ type chunk struct {
 func (a *Answer) newJournal(number int) *journal {
 	return &journal{
 		tag: rand.Text()[:6], tenant: a.run.TenantID, run: a.run.ID, answer: a, first: number, next: number,
-		memory: account{budget: &a.relay.memory, tenant: a.run.TenantID},
+		memory: account{budget: a.relay.journalMemory, holder: a.run.TenantID}, reader: a.relay.reader(a.run),
 	}
 }
 
@@ -285,13 +286,26 @@ func (j *journal) follow(ctx context.Context, stream *sse.Stream, at *int) error
 			}
 
 		default:
-			if err := stream.QueueEvents(events); err != nil {
+			if err := j.send(stream, events); err != nil {
 				return err
 			}
 
 			*at = next
 		}
 	}
+}
+
+// send queues events. A large one is in memory until the reader has read it.
+func (j *journal) send(stream *sse.Stream, events []byte) error {
+	memory := j.reader
+	defer memory.release()
+	if len(events) > fullChunk {
+		if err := memory.reserve(len(events)); err != nil {
+			return err
+		}
+	}
+
+	return stream.QueueEvents(events)
 }
 
 // StoredCopies is how often a stored answer is in memory while it is sent, at most.
@@ -307,7 +321,7 @@ func (j *journal) sendGap(stream *sse.Stream, first bool) (int, error) {
 		return 0, ErrNoJournal
 	}
 
-	memory := &account{budget: &a.relay.memory, tenant: j.tenant}
+	memory := j.reader
 	defer memory.release()
 	a.mu.Lock()
 	err := memory.reserve(StoredCopies * a.text.size())

@@ -31,6 +31,26 @@ func (r *Relay) journalOf(runID string) *journal {
 	return a.journal
 }
 
+// dropJournal removes the journal of an answer that did not begin: readers get what is stored.
+func (r *Relay) dropJournal(a *Answer) {
+	a.mu.Lock()
+	j := a.journal
+	a.journal = nil
+	a.mu.Unlock()
+	if j == nil {
+		return
+	}
+
+	r.mu.Lock()
+	if r.journals.byRun[j.run] == j {
+		delete(r.journals.byRun, j.run)
+	}
+
+	r.mu.Unlock()
+	j.end()
+	j.discard()
+}
+
 // endJournal ends the journal of an answer, which is kept for a while.
 func (r *Relay) endJournal(a *Answer) {
 	a.mu.Lock()

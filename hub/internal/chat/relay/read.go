@@ -25,7 +25,7 @@ func (r *Relay) ReadTranscript(ctx context.Context, t Transcript, after int64, l
 		return runtimewire.Transcript{}, false, noTranscript()
 	}
 
-	memory := &account{budget: &r.memory, tenant: t.TenantID}
+	memory := &account{budget: r.memory, holder: t.TenantID}
 	context.AfterFunc(ctx, memory.release)
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()

@@ -106,14 +106,16 @@ const (
 
 // Relay relays the answers of one hub. It is safe for concurrent use.
 type Relay struct {
-	cfg     Config
-	store   *store.Store
-	begins  *db.Group
-	http    *http.Client // of all runtimes
-	memory  budget
-	metrics *metrics
-	wake    chan struct{} // has an element if there are ended answers to store
-	deleted chan struct{} // has an element if there are transcripts to delete
+	cfg           Config
+	store         *store.Store
+	begins        *db.Group
+	http          *http.Client // of all runtimes
+	memory        *budget      // of answers
+	journalMemory *budget
+	readers       *budget // of what is sent to readers of events
+	metrics       *metrics
+	wake          chan struct{} // has an element if there are ended answers to store
+	deleted       chan struct{} // has an element if there are transcripts to delete
 
 	stopSave, stop context.CancelFunc
 	saving         sync.WaitGroup
@@ -145,7 +147,7 @@ func New(cfg Config) (*Relay, error) {
 	cfg.SaveEvery = cmp.Or(cfg.SaveEvery, time.Second)
 	transport := outbound.Transport()
 	r := &Relay{
-		cfg: cfg, store: cfg.Store, begins: db.NewGroup(cfg.Store.DB, cfg.Store.Own), memory: budget{byTenant: map[string]int{}},
+		cfg: cfg, store: cfg.Store, begins: db.NewGroup(cfg.Store.DB, cfg.Store.Own), memory: newBudget(maxMemory), journalMemory: newBudget(maxJournalMemory), readers: newBudget(maxReaderMemory),
 		// A client without a cookie jar, which follows no redirect: see package runtime/client.
 		http: &http.Client{Transport: outbound.Traced(transport)},
 		wake: make(chan struct{}, 1), deleted: make(chan struct{}, 1), draining: make(chan struct{}), answers: map[string]*Answer{},

@@ -47,7 +47,7 @@ type Start struct {
 // [Start].Store, with [ErrStartedBefore], and with code.UpstreamFailed if the runtime rejects the
 // run, which is stored as a failed answer.
 func (r *Relay) Start(ctx context.Context, run AnswerRun, in Start) (*Answer, error) {
-	a := &Answer{relay: r, run: run, memory: account{budget: &r.memory, tenant: run.TenantID}, began: time.Now(), done: make(chan struct{})}
+	a := &Answer{relay: r, run: run, memory: account{budget: r.memory, holder: run.TenantID}, began: time.Now(), done: make(chan struct{})}
 	a.progressed = a.began
 	ctx, a.span = startSpan(ctx, run)
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
@@ -73,6 +73,7 @@ func (r *Relay) Start(ctx context.Context, run AnswerRun, in Start) (*Answer, er
 			a.conclude(failed(kindHub, wire.Unavailable, "The database was unavailable: send the message again."))
 		} else {
 			r.remove(a)
+			r.dropJournal(a)
 		}
 
 		r.endJournal(a)

@@ -146,7 +146,7 @@ func (r *Relay) deleteTranscripts(ctx context.Context) error {
 func (r *Relay) deleteTranscriptsOf(ctx context.Context, transcripts []Transcript) error {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
-	memory := &account{budget: &r.memory, tenant: transcripts[0].TenantID}
+	memory := &account{budget: r.memory, holder: transcripts[0].TenantID}
 	defer memory.release()
 	for _, t := range transcripts {
 		all, err := r.replicasOf(ctx, t.TenantID, t.AgentName, memory)
