@@ -213,7 +213,8 @@ func TestTheRouteTableMatchesTheContract(t *testing.T) {
 var smallResponses = []string{
 	"/auth/userinfo", "/auth/sessions", "/api/v1/cli/tokens", // at most 100 sessions and tokens
 	"/api/v1/admin/users", "/api/v1/admin/users/:id", "/api/v1/admin/users/:id/sessions", "/api/v1/admin/users/:id/tokens", "/api/v1/admin/invites",
-	"/api/v1/admin/agents/:name/deploy", "/api/v1/admin/aigc/config", "/api/v1/admin/runs",
+	"/api/v1/admin/agents/:name/deploy", "/api/v1/admin/aigc/config", "/api/v1/admin/runs", "/api/v1/admin/settings",
+	"/api/v1/agents/:name/chat/sessions/:id/messages/:message/events", "/api/v1/admin/chat/sessions/:id/messages/:message/events",
 }
 
 func TestLargeResponsesHaveAShare(t *testing.T) {

@@ -137,7 +137,7 @@ func TestSlowReadersOfMessages(t *testing.T) {
 		require.Equal(t, "hello", messages(eve, other)[0]["text"])
 		if row.method == http.MethodGet {
 			require.Equal(t, map[int]int{http.StatusOK: places, http.StatusTooManyRequests: slow - places}, codes)
-			require.Less(t, most-before, int64(places*4<<20*7), "bytes on the heap") // that of all pages is more than 270 MiB
+			require.Less(t, most-before, int64(places*4<<20*15/2), "bytes on the heap") // that of all pages is more than 270 MiB
 		}
 		for _, conn := range conns {
 			require.NoError(t, conn.Close())
