@@ -166,8 +166,8 @@ const closeWithin = 20 * time.Second
 // lastEvents bounds the time in which the last events of these answers are sent.
 const lastEvents = time.Second
 
-// noticeWithin is the time in which load balancers notice that a hub drains. Those that do not look,
-// such as nginx, continue to send requests.
+// noticeWithin is the time in which load balancers notice that a hub drains. Those that do not
+// look, such as nginx, continue to send requests.
 const noticeWithin = time.Second
 
 // Drain makes GET /health/ready respond with 503, so that load balancers send no new requests, and

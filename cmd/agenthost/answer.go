@@ -93,8 +93,8 @@ const (
 	cancelAgain  = 100 * time.Millisecond
 )
 
-// cancelAnswer cancels the answer, or that of the session while its id is not known. One that has not
-// begun is in progress soon.
+// cancelAnswer cancels the answer, or that of the session while its id is not known. One that has
+// not begun is in progress soon.
 func (c *chat) cancelAnswer(ctx context.Context, message *atomic.Pointer[string]) error {
 	ctx, cancel := context.WithTimeout(ctx, cancelWithin)
 	defer cancel()

@@ -9,7 +9,8 @@ import (
 	"github.com/seed93082962/agenthost/internal/fault"
 )
 
-// explainCommand returns the command that prints what caused an error and what to do. It needs no hub.
+// explainCommand returns the command that prints what caused an error and what to do. It needs no
+// hub.
 func (a *app) explainCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [ERROR]",

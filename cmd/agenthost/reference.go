@@ -10,9 +10,9 @@ import (
 	"github.com/seed93082962/agenthost/internal/agentvalue"
 )
 
-// A hub seals the values of env, of headers and of the query of an address. The command line and the
-// rest of the address are stored as they are, and readers of the hub see them. So a variable of a
-// command line is stored as a reference to a variable of env.
+// A hub seals the values of env, of headers and of the query of an address. The command line and
+// the rest of the address are stored as they are, and readers of the hub see them. So a variable of
+// a command line is stored as a reference to a variable of env.
 
 // inherited are variables that each server has from its runtime. None is secret.
 var inherited = []string{"HOME", "LANG", "PATH", "TMPDIR", "TZ", "USER"}

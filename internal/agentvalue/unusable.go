@@ -5,6 +5,6 @@ type Unusable string
 
 func (u Unusable) Error() string { return string(u) }
 
-// UnusableMessage is what the runtime of a deployment logs before it ends with such a fault. The hub
-// makes fewer attempts then.
+// UnusableMessage is what the runtime of a deployment logs before it ends with such a fault. The
+// hub makes fewer attempts then.
 const UnusableMessage = "the configuration of the agent cannot be used"

@@ -334,8 +334,8 @@ func (s *Enforcer) processes() string {
 	return launch.MountProcess
 }
 
-// isolate makes the launcher with the configuration c one in new namespaces. It returns the variable
-// of the environment and the attributes with which it is started.
+// isolate makes the launcher with the configuration c one in new namespaces. It returns the
+// variable of the environment and the attributes with which it is started.
 //
 // A child is started without a copy of the page tables of this process, which may be large. The
 // package syscall copies them for a new user namespace, because its parent may map the users. Here,

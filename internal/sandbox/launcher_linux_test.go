@@ -16,8 +16,8 @@ import (
 	"github.com/seed93082962/agenthost/internal/sandbox"
 )
 
-// A command is started by one launcher, its parent, which is the process of cmd: each launcher takes
-// as long as a shell.
+// A command is started by one launcher, its parent, which is the process of cmd: each launcher
+// takes as long as a shell.
 func TestOneLauncher(t *testing.T) {
 	for kernel, simulate := range kernels {
 		t.Run(kernel, func(t *testing.T) {

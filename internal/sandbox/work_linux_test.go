@@ -149,8 +149,8 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// BenchmarkStart measures the median and the 10th percentile of the time of `bash -c :`, and the CPU
-// time of all its processes and of this one, plain and confined alternately, in a program whose
+// BenchmarkStart measures the median and the 10th percentile of the time of `bash -c :`, and the
+// CPU time of all its processes and of this one, plain and confined alternately, in a program whose
 // memory is as large as that of a runtime. Other programs change the percentile least.
 func BenchmarkStart(b *testing.B) {
 	memory := bytes.Repeat([]byte("x"), 128<<20)

@@ -160,8 +160,8 @@ type fitter struct {
 	changed bool
 	final   bool // references are checked
 
-	// Of all members of unions at the top: the different schemas of each property in order, the same
-	// as JSON after the name, and the references that were followed.
+	// Of all members of unions at the top: the different schemas of each property in order, the
+	// same as JSON after the name, and the references that were followed.
 	properties map[string][]any
 	known      map[string]bool
 	followed   map[string]bool

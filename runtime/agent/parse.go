@@ -29,10 +29,10 @@ var errEmpty = syntaxErrorf(place{1, 1}, "the file is empty; at least the key ag
 //
 // In values of apiKey, baseUrl, bus, env and headers, and in command, args, cwd and url of an MCP
 // server, ${NAME} is replaced by the variable, and $${ is a literal ${. In an MCP server,
-// ${NAME:-default} has a default, and ${env:NAME} in command, args and cwd is a variable of its env,
-// which is replaced when the server starts. A variable that is not set is
-// a fault. A variable that is empty is a fault in apiKey and baseUrl: otherwise a runtime could
-// accept every caller, or an agent could use another address, by mistake.
+// ${NAME:-default} has a default, and ${env:NAME} in command, args and cwd is a variable of its
+// env, which is replaced when the server starts. A variable that is not set is a fault. A variable
+// that is empty is a fault in apiKey and baseUrl: otherwise a runtime could accept every caller, or
+// an agent could use another address, by mistake.
 //
 // The error is [Faults] with all mistakes, and the file is then nil. A systemPromptFile that does
 // not exist and a custom tool that does not load are not errors of Parse. Nor are the faults of

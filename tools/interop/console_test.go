@@ -10,9 +10,9 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
-// TestBrowser: somebody who only has a browser and the link of the hub gets an answer of an agent of
-// their own, whose model is that of a provider. The values are the password, the key of the provider,
-// and the names of the provider and the agent.
+// TestBrowser: somebody who only has a browser and the link of the hub gets an answer of an agent
+// of their own, whose model is that of a provider. The values are the password, the key of the
+// provider, and the names of the provider and the agent.
 func TestBrowser(t *testing.T) {
 	if !alone(t) {
 		return

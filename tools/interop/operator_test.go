@@ -28,8 +28,8 @@ func postgres(t *testing.T) string {
 	return dir
 }
 
-// TestOperator: two hubs that share a database of PostgreSQL behind nginx. An agent that is deployed
-// through the proxy answers in a browser while the first hub is away.
+// TestOperator: two hubs that share a database of PostgreSQL behind nginx. An agent that is
+// deployed through the proxy answers in a browser while the first hub is away.
 func TestOperator(t *testing.T) {
 	if !alone(t) {
 		return

@@ -43,8 +43,8 @@ func NewLogger(w io.Writer, least Level) *slog.Logger {
 	return slog.New(zerolog.NewSlogHandler(log))
 }
 
-// Listen listens at an address for a server of package httpserve, which needs plain TCP. Go uses multipath
-// TCP by default.
+// Listen listens at an address for a server of package httpserve, which needs plain TCP. Go uses
+// multipath TCP by default.
 func Listen(ctx context.Context, addr string) (net.Listener, error) {
 	config := new(net.ListenConfig)
 	config.SetMultipathTCP(false)

@@ -60,8 +60,8 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// UnmarshalText parses an address such as s3://bucket/prefix?region=eu-central-1. The query may also
-// have endpoint, for a server other than AWS, and virtual_host=true for one that requires the
+// UnmarshalText parses an address such as s3://bucket/prefix?region=eu-central-1. The query may
+// also have endpoint, for a server other than AWS, and virtual_host=true for one that requires the
 // bucket in the host name. The region defaults to us-east-1 with an endpoint. Credentials are not
 // part of the address.
 func (c *Config) UnmarshalText(address []byte) error {

@@ -54,15 +54,16 @@ type Config struct {
 	Dir string
 
 	// Command is the absolute path of an executable with arguments, which is started as the runtime
-	// of each deployment, as agentvalue.DeployedArg has it. Defaults to this program with that argument:
-	// it calls host.Run of runtime/host then.
+	// of each deployment, as agentvalue.DeployedArg has it. Defaults to this program with that
+	// argument: it calls host.Run of runtime/host then.
 	Command []string
 
 	// Env is the environment of the runtimes, as "NAME=value", in addition to that of a deployment.
 	// It should have PATH, and no secrets. HOME is that of the deployment.
 	Env []string
 
-	// Secrets are variables of the runtimes with the values in files: NAME_FILE is the path of NAME.
+	// Secrets are variables of the runtimes with the values in files: NAME_FILE is the path of
+	// NAME.
 	Secrets map[string]agent.Secret
 
 	// Home is the home directory of the user, which no default makes readable.
@@ -78,7 +79,8 @@ type Config struct {
 	Write []string
 
 	// Users are the first and the last of the user ids that deployments get if the hub is root. No
-	// other program should have one of them. Zero means that the runtimes are of the user of the hub.
+	// other program should have one of them. Zero means that the runtimes are of the user of the
+	// hub.
 	Users [2]int
 
 	// Default has the memory and the processes of agents without these settings, where this system

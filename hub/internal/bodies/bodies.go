@@ -1,5 +1,6 @@
 // Package bodies has the JSON types of the hub's API whose fields are parameters and results of the
-// methods of hub/client, so that no program needs them, and those that only the console reads. The others are in hub/wire.
+// methods of hub/client, so that no program needs them, and those that only the console reads. The
+// others are in hub/wire.
 package bodies
 
 import (
@@ -142,7 +143,8 @@ type SettingsLimits struct {
 	// Within a minute, to each hub. There is no limit if it is 0.
 	RequestsPerUser    int `json:"requestsPerUser"`
 	RequestsPerAddress int `json:"requestsPerAddress"`
-	// Days until audit entries, and the usage of single runs, are deleted. They are kept if it is 0.
+	// Days until audit entries, and the usage of single runs, are deleted. They are kept if it is
+	// 0.
 	AuditDays int `json:"auditDays"`
 	UsageDays int `json:"usageDays"`
 	// The most of the deployment settings of an agent. An absent field has no bound.

@@ -184,8 +184,8 @@ func (s *Service) followStored(ctx context.Context, stream *sse.Stream, run rela
 	}
 }
 
-// sendStored sends the part of a stored answer that a reader does not have, after its begin if that is
-// the first one, and its end.
+// sendStored sends the part of a stored answer that a reader does not have, after its begin if that
+// is the first one, and its end.
 func (s *Service) sendStored(ctx context.Context, stream *sse.Stream, run relay.AnswerRun, place *relay.Place, size int, first, ended bool) error {
 	release, err := s.relay.Hold(run, relay.StoredCopies*size)
 	if err != nil {

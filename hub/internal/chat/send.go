@@ -51,11 +51,11 @@ func checkMessage(in wire.ChatMessageRequest) (wire.ChatMessageRequest, error) {
 }
 
 // Send stores a message in a session of the caller and starts the answer, whose caller must call
-// Close, unless it continues. If a message with the same ClientMessageID was sent before and its run was started, it
-// returns that one instead. It fails with code.AgentNotDeployed, with wire.Conflict while another
-// answer is in progress or if the caller has stored too much, with wire.RateLimited if too many
-// answers are in progress, and with code.UpstreamFailed if the runtime rejects the run, which is
-// stored as a failed answer.
+// Close, unless it continues. If a message with the same ClientMessageID was sent before and its
+// run was started, it returns that one instead. It fails with code.AgentNotDeployed, with
+// wire.Conflict while another answer is in progress or if the caller has stored too much, with
+// wire.RateLimited if too many answers are in progress, and with code.UpstreamFailed if the runtime
+// rejects the run, which is stored as a failed answer.
 func (s *Service) Send(ctx context.Context, caller api.Caller, agentName, id string, in wire.ChatMessageRequest) (*relay.Answer, *wire.RepeatedMessage, error) {
 	answer, before, err := s.send(ctx, caller, agentName, id, in)
 	if err != nil || before == nil {

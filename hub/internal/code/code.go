@@ -1,5 +1,5 @@
-// Package code has the error codes of the hub that programs do not compare, and the responses of all
-// codes. The others are in hub/wire.
+// Package code has the error codes of the hub that programs do not compare, and the responses of
+// all codes. The others are in hub/wire.
 package code
 
 import (

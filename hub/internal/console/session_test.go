@@ -156,8 +156,8 @@ func TestALoginThatReplacesASession(t *testing.T) {
 	require.Equal(t, http.StatusConflict, post("root", "false"))
 }
 
-// A page continues the session of a new account: the log of a new hub begins with the setup, and has
-// no sign-out and no second sign-in.
+// A page continues the session of a new account: the log of a new hub begins with the setup, and
+// has no sign-out and no second sign-in.
 func TestTheLogBeginsWithTheSetup(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

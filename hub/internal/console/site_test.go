@@ -194,8 +194,8 @@ func TestModulesParseNoText(t *testing.T) {
 }
 
 // Texts are written as people of the field write them, in one voice: an explanation is a sentence,
-// a name is none, and a few turns are not used. Chinese texts have Chinese punctuation, and one form
-// of address.
+// a name is none, and a few turns are not used. Chinese texts have Chinese punctuation, and one
+// form of address.
 func TestTextsHaveOneVoice(t *testing.T) {
 	files := sources(t)
 	explains := regexp.MustCompile(`(_help|_text|_effect|\.text)$`)

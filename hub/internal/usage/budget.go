@@ -265,8 +265,8 @@ func (s *Service) DeleteBudget(ctx context.Context, caller api.Caller, kind, nam
 
 // DropBudget deletes the budget of an agent or a user, if there is one, in the transaction that
 // deletes the agent or the user: a later agent of the name has none. What was used remains in
-// reports, and runs in progress count at their ends. name is that of the agent or the id of the user,
-// and owner the name of either.
+// reports, and runs in progress count at their ends. name is that of the agent or the id of the
+// user, and owner the name of either.
 func (s *Service) DropBudget(ctx context.Context, tx *store.Tx, kind, name, owner string) error {
 	if err := dropBudget(ctx, tx, kind, name, owner); !errors.Is(err, wire.NotFound) {
 		return err

@@ -50,25 +50,25 @@ type Config struct {
 	// A model without a price costs nothing. Defaults to none.
 	Prices map[string]Price
 
-	// Retention is the age at which Prune deletes the rows of runs. Reports and budgets read sums of
-	// days, which remain. Defaults to no pruning.
+	// Retention is the age at which Prune deletes the rows of runs. Reports and budgets read sums
+	// of days, which remain. Defaults to no pruning.
 	Retention time.Duration
 
 	// Agent reports whether an agent is enabled, and fails with wire.NotFound if the caller has no
 	// access to such an agent. Defaults to every agent.
 	Agent func(ctx context.Context, caller api.Caller, name string) (enabled bool, err error)
 
-	// Answers returns an expression of SQL for the number of chat answers in progress of an agent, in
-	// all hubs, and the arguments of its placeholders, which begin with the number next. Defaults to
-	// 0.
+	// Answers returns an expression of SQL for the number of chat answers in progress of an agent,
+	// in all hubs, and the arguments of its placeholders, which begin with the number next.
+	// Defaults to 0.
 	Answers func(tenantID, agentName string, next int) (count string, args []any)
 
-	// Models returns the names of all models of an agent, those of its subagents among them. Defaults
-	// to none, so that budgets in cost limit every agent.
+	// Models returns the names of all models of an agent, those of its subagents among them.
+	// Defaults to none, so that budgets in cost limit every agent.
 	Models func(ctx context.Context, q db.Querier, tenantID, agentName string) ([]string, error)
 
-	// User returns a user, whose id is as runs have it, and fails with wire.NotFound if the tenant has
-	// no such user. Defaults to every id.
+	// User returns a user, whose id is as runs have it, and fails with wire.NotFound if the tenant
+	// has no such user. Defaults to every id.
 	User func(ctx context.Context, caller api.Caller, id string) (wire.User, error)
 }
 

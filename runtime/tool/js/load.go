@@ -211,8 +211,8 @@ func (h *Host) program(ctx context.Context, id, file, source string) (*program, 
 	}
 }
 
-// fileError is a fault of a file: it is not a tool, or it ended its worker or exceeded the limits of
-// one.
+// fileError is a fault of a file: it is not a tool, or it ended its worker or exceeded the limits
+// of one.
 type fileError struct{ reason string }
 
 func (e *fileError) Error() string { return e.reason }

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// Limits of memory, in bytes: of all answers in progress (the decoders of the events of runtimes, the
-// text that is stored, and the transcripts that are read), of all journals, and of all readers. Each
-// has its own, so that journals and slow readers do not end answers.
+// Limits of memory, in bytes: of all answers in progress (the decoders of the events of runtimes,
+// the text that is stored, and the transcripts that are read), of all journals, and of all readers.
+// Each has its own, so that journals and slow readers do not end answers.
 const (
 	maxMemory        = 512 << 20
 	maxTenantMemory  = maxMemory / 4

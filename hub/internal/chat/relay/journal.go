@@ -174,39 +174,40 @@ func (j *journal) held() int {
 // errRemoved is the error of a read of events that the journal does not have.
 var errRemoved = errors.New("the events are removed")
 
-// read returns the events from a number on that are in one chunk, and the number after them. If
-// there are none yet, it returns a channel that is closed when there are; after the last event, the
-// error is io.EOF.
-func (j *journal) read(number int) ([]byte, int, <-chan struct{}, error) {
+// read returns the events from a number on that are in one chunk, and changes the number to that of
+// the event after them. If there are none yet, it returns a channel that is closed when there are;
+// after the last event, the error is io.EOF.
+func (j *journal) read(number *int) ([]byte, <-chan struct{}, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch {
-	case number < j.first:
-		return nil, number, nil, errRemoved
-	case number >= j.next && j.answer == nil:
-		return nil, number, nil, io.EOF
-	case number >= j.next:
+	case *number < j.first:
+		return nil, nil, errRemoved
+	case *number >= j.next && j.answer == nil:
+		return nil, nil, io.EOF
+	case *number >= j.next:
 		if j.wake == nil {
 			j.wake = make(chan struct{})
 		}
 
-		return nil, number, j.wake, nil
+		return nil, j.wake, nil
 	}
 
 	i := len(j.chunks) - 1
-	for ; j.chunks[i].first > number; i-- {
+	for ; j.chunks[i].first > *number; i-- {
 	}
 
-	data, next := j.chunks[i].data, j.next
-	if i+1 < len(j.chunks) {
-		next = j.chunks[i+1].first
-	}
-
-	for skip := number - j.chunks[i].first; skip > 0; skip-- {
+	data := j.chunks[i].data
+	for skip := *number - j.chunks[i].first; skip > 0; skip-- {
 		data = data[bytes.Index(data, eventEnd)+len(eventEnd):]
 	}
 
-	return data, next, nil, nil
+	*number = j.next
+	if i+1 < len(j.chunks) {
+		*number = j.chunks[i+1].first
+	}
+
+	return data, nil, nil
 }
 
 // numberAfter returns the number of the event after the one with an id. It is 0 for an id of
@@ -259,7 +260,8 @@ func (r *Relay) Follow(ctx context.Context, stream *sse.Stream, runID, after str
 // follow sends the events from a number on, which it changes to that of the next event.
 func (j *journal) follow(ctx context.Context, stream *sse.Stream, at *int) error {
 	for gaps := 0; ; {
-		events, next, wake, err := j.read(*at)
+		next := *at
+		events, wake, err := j.read(&next)
 		switch {
 		case errors.Is(err, errRemoved) && gaps > 0:
 			return errTooSlow

@@ -44,8 +44,8 @@ import (
 
 // Deployments returns the runtimes of agents. *deployment.Service implements it.
 type Deployments interface {
-	// Endpoint fails with code.AgentNotDeployed if the agent is not deployed, and with wire.NotFound
-	// if the tenant has no such agent.
+	// Endpoint fails with code.AgentNotDeployed if the agent is not deployed, and with
+	// wire.NotFound if the tenant has no such agent.
 	Endpoint(ctx context.Context, tenantID, agentName string) (deployment.Endpoint, error)
 
 	// Replicas returns the URLs of the processes of a deployment if each has conversations of its
@@ -55,7 +55,8 @@ type Deployments interface {
 
 // Config configures [New].
 type Config struct {
-	// Store has a database with the migrations of hub/internal/chat applied, and has joined. Required.
+	// Store has a database with the migrations of hub/internal/chat applied, and has joined.
+	// Required.
 	Store *store.Store
 
 	// Deployments are those of the agents. Required.
@@ -64,8 +65,8 @@ type Config struct {
 	// Usage counts the tokens of the runs. Defaults to none.
 	Usage *usage.Service
 
-	// ModelOf returns the names of an agent's provider and model. Defaults to none, so that failures
-	// have no remedies.
+	// ModelOf returns the names of an agent's provider and model. Defaults to none, so that
+	// failures have no remedies.
 	ModelOf func(ctx context.Context, tenantID, agentName string) (string, string, error)
 
 	// OpenTimeout bounds the time in which a runtime accepts a run. Defaults to 30 s.
@@ -78,8 +79,8 @@ type Config struct {
 	// RunTimeout bounds the time of an answer. Defaults to 2 h.
 	RunTimeout time.Duration
 
-	// EndTimeout bounds the time for which the end of a cancelled run is awaited, which has its usage.
-	// Defaults to 5 s.
+	// EndTimeout bounds the time for which the end of a cancelled run is awaited, which has its
+	// usage. Defaults to 5 s.
 	EndTimeout time.Duration
 
 	// WriteTimeout bounds the time in which a client must read 64 KiB of an answer. Defaults to
@@ -299,8 +300,8 @@ func (r *Relay) Has(runID string) bool { return r.find(runID) != nil }
 const cancelWithin = 5 * time.Second
 
 // Cancel cancels the answer in progress of a session, or only the one of the run, which may be
-// relayed by another hub. It returns the id of the run. One that no hub relays ends immediately, or when its hub has been
-// removed. It fails with wire.Conflict if there is none.
+// relayed by another hub. It returns the id of the run. One that no hub relays ends immediately, or
+// when its hub has been removed. It fails with wire.Conflict if there is none.
 func (r *Relay) Cancel(ctx context.Context, tenantID, sessionKey, runID string) (string, error) {
 	var found Lease
 	err := r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {

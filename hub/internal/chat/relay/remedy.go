@@ -10,8 +10,8 @@ import (
 	"github.com/seed93082962/agenthost/internal/fault"
 )
 
-// Remedies returns a function that adds to a failure who can do what about it, with the names of the
-// provider and the model that the agent has now.
+// Remedies returns a function that adds to a failure who can do what about it, with the names of
+// the provider and the model that the agent has now.
 func (r *Relay) Remedies(ctx context.Context, tenantID, agentName string) func(wire.ChatError) *wire.ChatError {
 	names := sync.OnceValues(func() (string, string) {
 		if r.cfg.ModelOf == nil {

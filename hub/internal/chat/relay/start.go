@@ -35,7 +35,8 @@ type Start struct {
 	// [Answer.Reserve], and returns the text of the message.
 	Store func(ctx context.Context, a *Answer) (text string, err error)
 
-	// Continues means that the caller calls [Answer.Continue]: the answer has a journal from its start.
+	// Continues means that the caller calls [Answer.Continue]: the answer has a journal from its
+	// start.
 	Continues bool
 
 	// History returns the conversation before the message, and text of the user after it without

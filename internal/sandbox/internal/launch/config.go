@@ -1,5 +1,5 @@
-// Package launch is the process between a caller of internal/sandbox and a confined command: it sets
-// up namespaces, mounts and limits, starts the command, and ends with it.
+// Package launch is the process between a caller of internal/sandbox and a confined command: it
+// sets up namespaces, mounts and limits, starts the command, and ends with it.
 //
 // A program that imports the package becomes the launcher if the environment has [Variable]: the
 // init function of the package does not return then. The init functions of most other packages have
@@ -32,13 +32,13 @@ type Config struct {
 	Granted []Grant // rules that are added to it
 	Filter  []byte  // a seccomp program, an array of struct sock_filter
 
-	// If NotifyCall, the number of the call seccomp, is set, the launcher executes the calls of which
-	// the Filter notifies it. Fallback is the seccomp program where that is not possible.
+	// If NotifyCall, the number of the call seccomp, is set, the launcher executes the calls of
+	// which the Filter notifies it. Fallback is the seccomp program where that is not possible.
 	NotifyCall int
 	Fallback   []byte
 
-	// ProxyPort is the port on 127.0.0.1 of the proxy; 0 for none. Its listener is sent to ProxyFD, or
-	// with NotifyCall, each connection.
+	// ProxyPort is the port on 127.0.0.1 of the proxy; 0 for none. Its listener is sent to ProxyFD,
+	// or with NotifyCall, each connection.
 	ProxyPort int
 
 	Extra int // the number of descriptors, from ExtraFD, that the command has from 3

@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// first is process 1 of the namespace of the processes of a command. The command is process 2, whose
-// parent, the launcher, is outside. So a signal can end it, and the launcher needs not start its own
-// program again as process 1.
+// first is process 1 of the namespace of the processes of a command. The command is process 2,
+// whose parent, the launcher, is outside. So a signal can end it, and the launcher needs not start
+// its own program again as process 1.
 type first struct {
 	pid  int
 	life int // a socket, which process 1 reads until the launcher closes it or ends

@@ -106,8 +106,8 @@ func reserveHeap() {
 	runtime.KeepAlive(make([]byte, 4<<20+1))
 }
 
-// enter starts a launcher for a nested command in new namespaces. The flags are those of clone(2), as
-// a number. This launcher remains outside of them.
+// enter starts a launcher for a nested command in new namespaces. The flags are those of clone(2),
+// as a number. This launcher remains outside of them.
 //
 // Without namespaces, the flags are 0: this launcher, which the command cannot signal, kills what
 // the other one leaves if the command kills that.

@@ -135,16 +135,16 @@ func (m Mount) mount(target string, source int) error {
 	case MountWrite:
 		return setAttributes(target, atRecursive, mountNoSetuid|mountNoDevices)
 	case MountDevice:
-		// Devices can be written to on a read-only mount. Their modes, which Landlock does not protect
-		// from a command of root, cannot be changed.
+		// Devices can be written to on a read-only mount. Their modes, which Landlock does not
+		// protect from a command of root, cannot be changed.
 		return setAttributes(target, 0, mountReadOnly|mountNoSetuid|mountNoExecute)
 	}
 
 	return errors.New("unknown kind " + m.Kind)
 }
 
-// processFlags are those of the mount of the processes. A process of root may change the settings of
-// the kernel below /proc/sys without a capability.
+// processFlags are those of the mount of the processes. A process of root may change the settings
+// of the kernel below /proc/sys without a capability.
 const processFlags = syscall.MS_RDONLY | syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC
 
 // isAgain reports whether m changes what is mounted already.
