@@ -192,8 +192,8 @@ var outside = map[string]string{
 	"Skills.Link":             "skills download follows it",
 	"Users.Get":               "users get finds a user by name",
 	"Chats.Delete":            "sessions delete",
-	"Chats.Transcript":        "sessions transcript", "Chats.CancelAnswer": "chat cancels the only answer of its session",
-	"History.CancelAnswer": "runs cancel names the run of an answer", "Chats.SendInBackground": "chat reads the answer",
+	"Chats.Transcript":        "sessions transcript",
+	"History.CancelAnswer":    "runs cancel names the run of an answer", "Chats.SendInBackground": "chat reads the answer",
 	"History.Events": "sessions show has the stored answers",
 }
 
