@@ -97,7 +97,7 @@ func (a *app) diffCommand() *cobra.Command {
 	cmd := a.command(action{
 		use: "diff", short: "Compare the agents of a file, and what they use, with those of the hub",
 		long: `Prints what agents apply would change: lines of the hub with -, lines of the file with +. A line that the file does
-not have gets its default; who may use the agent remains. Values of secrets are not compared. The exit code is 8 if there is
+not have gets its default; who may use the agent, and who approves its calls, remains. Values of secrets are not compared. The exit code is 8 if there is
 a difference.`,
 		example: "  agenthost agents diff",
 		run: func(ctx context.Context, c *client.Client, _ []string) error {
@@ -168,7 +168,7 @@ func (a *app) diff(ctx context.Context, c *client.Client, path string) ([]string
 			return nil, err
 		}
 
-		for _, prefix := range []string{"hub.access.", "hub.provider: "} { // apply changes them only if the file has them
+		for _, prefix := range []string{"hub.access.", "hub.approvers: ", "hub.provider: "} { // apply changes them only if the file has them
 			has := func(line string) bool { return strings.HasPrefix(line, prefix) }
 			if !slices.ContainsFunc(next, has) {
 				former = slices.DeleteFunc(former, has)

@@ -42,6 +42,9 @@ type Agent struct {
 	Access AgentAccess `json:"access,omitzero"`
 	// Absent fields are those of the settings of the hub.
 	Deployment agent.Deployment `json:"deployment,omitzero"`
+	// Who may approve or reject calls that wait: owner of the chat, maintainer or admin, with a role
+	// also those of a higher one.
+	Approvers string `json:"approvers,omitzero"`
 	// Of what the caller sees of the agent and of what it uses, without secrets. The same content has
 	// the same hash.
 	ContentHash string `json:"contentHash"`
@@ -61,7 +64,7 @@ type Agent struct {
 func (a Agent) CurrentVersion() int64 { return a.Version }
 
 // AgentRequest creates or replaces an agent. Absent fields have their defaults. Of an existing
-// agent, bindings that are nil and an absent access are unchanged.
+// agent, bindings that are nil, and absent access and approvers, are unchanged.
 type AgentRequest struct {
 	// Of an existing agent, "" or its name.
 	Name string `json:"name"`
@@ -98,11 +101,13 @@ type AgentRequest struct {
 	// Further directories of skills on the machine of the runtime. Absolute paths.
 	ExtraUserSkillDirs []string `json:"extraUserSkillDirs,omitzero"`
 	// Variables of the commands of Bash, not for secrets: administrators see them.
-	CommandEnv map[string]string         `json:"commandEnv,omitzero"`
-	Limits     agent.AgentLimits         `json:"limits,omitzero"`
-	Access     AgentAccess               `json:"access,omitzero"`
-	Deployment agent.Deployment          `json:"deployment,omitzero"`
-	Subagents  map[string]agent.Subagent `json:"subagents,omitzero"`
+	CommandEnv map[string]string `json:"commandEnv,omitzero"`
+	Limits     agent.AgentLimits `json:"limits,omitzero"`
+	Access     AgentAccess       `json:"access,omitzero"`
+	Deployment agent.Deployment  `json:"deployment,omitzero"`
+	// owner, maintainer or admin. The default is owner.
+	Approvers string                    `json:"approvers,omitempty"`
+	Subagents map[string]agent.Subagent `json:"subagents,omitzero"`
 	// The default is user and project.
 	SettingSources []string `json:"settingSources,omitzero"`
 }

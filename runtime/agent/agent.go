@@ -194,6 +194,8 @@ type Hub struct {
 
 	Deployment Deployment `json:"deployment,omitzero"`
 
+	Approvers string `json:"approvers,omitempty"` // owner, maintainer or admin; "": owner
+
 	Access *HubAccess `json:"access,omitzero"` // nil: the user who imports the agent, and admins
 }
 

@@ -49,7 +49,7 @@ func TestEveryFieldSurvivesAnExport(t *testing.T) {
 		body := with(everySetting(t), "name", "coder", "title", "Coder", "titleEn", "Coder EN", "descriptionEn", "Writes", "icon", "x", "isDefault", true,
 			"enabled", false, "providerId", provider.Demo, "mcps", []any{"web"}, "knowledge", []any{object{"name": "handbook", "description": "d"}},
 			"tools", []any{"Read"}, "skills", []any{"pdf"}, "access", object{"users": []any{"zoe"}, "groups": []any{"staff"}, "everyone": false},
-			"deployment", object{"replicas": 2.0})
+			"deployment", object{"replicas": 2.0}, "approvers", "admin")
 		requireEvery[wire.AgentRequest](t, body)
 		made := s.ada.Post(agents, body).Want(http.StatusCreated)
 		exported := s.ada.Get(agents + "/coder/export").Text

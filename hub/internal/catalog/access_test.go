@@ -77,3 +77,28 @@ func TestAccessOfAnAgent(t *testing.T) {
 		require.True(t, func() bool { _, err := s.AgentEnabled(t.Context(), s.bob.Caller, "a"); return err == nil }())
 	})
 }
+
+// Absent approvers are unchanged: an older client and an import weaken no agent. The hash of an
+// agent whose owner approves is that of an earlier version.
+func TestApproversOfAnAgent(t *testing.T) {
+	each(t, nil, func(t *testing.T, s *server) {
+		owned := s.ada.Post(agents, demo("a")).Want(http.StatusCreated)
+		require.Equal(t, "owner", owned["approvers"])
+		exported := s.ada.Get(agents + "/a/export").Text
+		roles := s.ada.Put(agents+"/a", demo("a", "approvers", "maintainer")).Want(http.StatusOK)
+		require.NotEqual(t, owned["contentHash"], roles["contentHash"])
+		require.Equal(t, "maintainer", s.bob.Get("/api/v1/agents/a").Want(http.StatusOK)["approvers"], "members see who approves")
+		require.Contains(t, strings.Join(s.Audit("acme"), "\n"), `"approvers":{"from":"owner","to":"maintainer"}`)
+
+		require.Equal(t, "maintainer", s.ada.Put(agents+"/a", demo("a", "title", "A")).Want(http.StatusOK)["approvers"])
+		require.Equal(t, "maintainer", s.ada.Put(agents+"/a", demo("a", "approvers", nil)).Want(http.StatusOK)["approvers"])
+		plain := "agents:\n- id: a\n  model: demo\n  provider: {protocol: demo}\n"
+		require.Equal(t, "maintainer", s.importYAML(plain, "?replace=true").Want(http.StatusOK)["approvers"])
+		s.ada.Put(agents+"/a/tools", object{"items": []any{"Read"}}).Want(http.StatusOK)
+		require.Equal(t, "maintainer", s.ada.Get(agents + "/a").Want(http.StatusOK)["approvers"])
+		again := s.importYAML(exported, "?replace=true").Want(http.StatusOK)
+		require.Equal(t, "owner", again["approvers"])
+		require.Equal(t, owned["contentHash"], again["contentHash"])
+		require.Contains(t, s.Audit("acme")[len(s.Audit("acme"))-1], `"approvers":"owner"`)
+	})
+}

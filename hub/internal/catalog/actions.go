@@ -32,6 +32,7 @@ type (
 		Model          string   `json:"model"`
 		PermissionMode string   `json:"permissionMode"`
 		Sandbox        []string `json:"sandbox,omitempty"`
+		Approvers      string   `json:"approvers,omitempty"` // which older entries lack
 		Settings       []string `json:"settings,omitempty"`
 		Enabled        bool     `json:"enabled"`
 		IsDefault      bool     `json:"isDefault"`
@@ -45,6 +46,7 @@ type (
 		ProviderID string   `json:"providerId"`
 		Model      string   `json:"model"`
 		Sandbox    []string `json:"sandbox,omitempty"`
+		Approvers  string   `json:"approvers,omitempty"` // which older entries lack
 		Settings   []string `json:"settings,omitempty"`
 		Replaced   bool     `json:"replaced"` // an agent of the same name
 	}
@@ -67,6 +69,7 @@ type (
 		DisallowedTools *auditlog.Change[[]string] `json:"disallowedTools,omitempty"`
 		Subagents       *auditlog.Change[[]string] `json:"subagents,omitempty"` // names with hashes
 		SettingSources  *auditlog.Change[[]string] `json:"settingSources,omitempty"`
+		Approvers       *auditlog.Change[string]   `json:"approvers,omitempty"`
 		Access          *auditlog.Change[[]string] `json:"access,omitempty"`
 		Settings        *auditlog.Change[[]string] `json:"settings,omitempty"` // all others, such as "temperature: 0.5"
 	}

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -51,6 +53,12 @@ func (a *Agent) forRuntime() agent.Agent {
 
 	return r
 }
+
+// ApproversOwner is the value of approvers with which the owner of a chat approves its calls. The
+// others are roles.
+const ApproversOwner = "owner"
+
+var approvers = []string{ApproversOwner, string(rbac.Maintainer), string(rbac.Admin)}
 
 var errNoAgent = wire.NotFound.New("There is no such agent.")
 
@@ -92,6 +100,8 @@ func (s *Service) insert(ctx context.Context, tx *store.Tx, a *Agent, fields api
 	if a.Access.IsZero() {
 		a.Access = everyone()
 	}
+
+	a.Approvers = cmp.Or(a.Approvers, ApproversOwner)
 
 	if err := s.checkReferences(ctx, tx, before, a, fields); err != nil {
 		return err
@@ -200,6 +210,8 @@ func (s *Service) replace(ctx context.Context, tx *store.Tx, before Agent, a *Ag
 	if a.Access.IsZero() {
 		a.Access = before.Access
 	}
+
+	a.Approvers = cmp.Or(a.Approvers, before.Approvers)
 
 	if err := s.checkReferences(ctx, tx, before, a, fields); err != nil {
 		return err

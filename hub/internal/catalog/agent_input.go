@@ -67,7 +67,7 @@ func (in *AgentInput) UnmarshalJSON(data []byte) error {
 func (in AgentInput) checked(name string, fields api.Fields) Agent {
 	settings.AddFaults(fields, in.faults)
 	a := Agent{Agent: wire.Agent{
-		IsDefault: in.IsDefault, Enabled: in.Enabled == nil || *in.Enabled, Access: wire.AgentAccess(in.Access), Deployment: in.Deployment,
+		IsDefault: in.IsDefault, Enabled: in.Enabled == nil || *in.Enabled, Access: wire.AgentAccess(in.Access), Approvers: in.Approvers, Deployment: in.Deployment,
 		MaxOutputTokens: in.MaxOutputTokens, ContextWindow: in.ContextWindow, Temperature: in.Temperature, Thinking: in.Thinking,
 		CommandEnv: in.CommandEnv, Limits: in.Limits, MaxTurns: new(agent.Agent).TurnLimit(), PermissionMode: cmp.Or(in.PermissionMode, "default"),
 	}}
@@ -87,6 +87,10 @@ func (in AgentInput) checked(name string, fields api.Fields) Agent {
 	deployment, _ := errors.AsType[agent.Faults](a.Deployment.Validate())
 	for _, f := range deployment {
 		fields.Add("deployment."+f.Key, f.Message)
+	}
+
+	if in.Approvers != "" && !slices.Contains(approvers, in.Approvers) {
+		fields.Add("approvers", "must be one of "+strings.Join(approvers, ", "))
 	}
 
 	a.Model = fields.Line("model", in.Model, 1, maxModel)

@@ -25,7 +25,8 @@ func (a *Agent) columns() []column {
 		{"permission_mode", &a.PermissionMode}, {"allowed_tools", db.JSON{V: &a.AllowedTools, Zero: nil}},
 		{"disallowed_tools", db.JSON{V: &a.DisallowedTools, Zero: "[]"}}, {"subagents", db.JSON{V: &a.Subagents, Zero: "{}"}},
 		{"setting_sources", db.JSON{V: &a.SettingSources, Zero: "[]"}}, {"sandbox", db.JSON{V: &a.Sandbox, Zero: ""}},
-		{"access", db.JSON{V: &a.Access, Zero: ""}}, {"deployment", db.JSON{V: &a.Deployment, Zero: ""}}, {"version", &a.Version}, {"created_at", &a.CreatedAt}, {"updated_at", &a.UpdatedAt},
+		{"access", db.JSON{V: &a.Access, Zero: ""}}, {"deployment", db.JSON{V: &a.Deployment, Zero: ""}}, {"approvers", &a.Approvers},
+		{"version", &a.Version}, {"created_at", &a.CreatedAt}, {"updated_at", &a.UpdatedAt},
 	}
 }
 

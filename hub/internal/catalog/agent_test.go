@@ -55,7 +55,7 @@ func TestDefaultsOfAnAgent(t *testing.T) {
 		want := object{
 			"title": "a", "description": "", "enabled": true, "isDefault": false, "systemPrompt": "", "maxTurns": 10.0, "permissionMode": "default",
 			"allowedTools": nil, "disallowedTools": []any{}, "tools": []any{}, "skills": []any{}, "mcps": []any{}, "knowledge": []any{},
-			"subagents": object{}, "settingSources": []any{"user", "project"}, "version": 1.0,
+			"subagents": object{}, "settingSources": []any{"user", "project"}, "approvers": "owner", "version": 1.0,
 		}
 		for name, value := range want {
 			require.Equal(t, value, a[name], name)

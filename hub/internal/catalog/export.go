@@ -73,7 +73,7 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 	config.Hub = &agent.Hub{
 		Title: a.Title, TitleEN: a.TitleEN, DescriptionEN: a.DescriptionEN, Icon: a.Icon, IsDefault: a.IsDefault, Enabled: &a.Enabled, Skills: a.Skills, Provider: p.provider.Name,
 		Tools:      slices.DeleteFunc(slices.Clone(a.Tools), func(name string) bool { return s.Tools.builtinNamed(name) == nil }),
-		Deployment: a.Deployment, Access: &access,
+		Deployment: a.Deployment, Access: &access, Approvers: a.Approvers,
 	}
 	text, err := yaml.Marshal(agent.File{Agents: []agent.Agent{config}})
 	if err != nil {

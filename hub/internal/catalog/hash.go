@@ -74,6 +74,10 @@ func contentHash(key string, a Agent, all digests) (string, error) {
 	a.Version = 0
 	a.CreatedAt = wire.Time{}
 	a.UpdatedAt = wire.Time{}
+	if a.Approvers == ApproversOwner { // as in a hash of an earlier version
+		a.Approvers = ""
+	}
+
 	a.Tools, a.Skills, a.MCPs = sorted(a.Tools), sorted(a.Skills), sorted(a.MCPs)
 	a.AllowedTools, a.DisallowedTools, a.SettingSources = sorted(a.AllowedTools), sorted(a.DisallowedTools), sorted(a.SettingSources)
 	a.Sandbox.Read, a.Sandbox.Write, a.Sandbox.Domains = sorted(a.Sandbox.Read), sorted(a.Sandbox.Write), sorted(a.Sandbox.Domains)

@@ -97,7 +97,7 @@ func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byt
 		provider, err := s.providerName(ctx, tx, a.ProviderID)
 		tx.Record(actionImportAgent.Record(a.event(caller), agentImportDetail{
 			Provider: provider, ProviderID: a.ProviderID, Model: a.Model, Sandbox: settings.Recorded(settings.Lines(a.Sandbox)),
-			Settings: settings.Recorded(a.settingLines()), Replaced: !created,
+			Approvers: a.Approvers, Settings: settings.Recorded(a.settingLines()), Replaced: !created,
 		}))
 		return err
 	})
@@ -143,6 +143,7 @@ func (s *Service) importInput(ctx context.Context, tenantID string, file agent.F
 		in.IsDefault = h.IsDefault
 		in.Enabled = h.Enabled
 		in.Deployment = h.Deployment
+		in.Approvers = h.Approvers
 		if h.Access != nil {
 			in.Access = Access{Users: append([]string{}, h.Access.Users...), Groups: append([]string{}, h.Access.Groups...), Everyone: h.Access.Everyone}
 		}

@@ -167,15 +167,15 @@ func TestAllFaultsOfAnAgentAtOnce(t *testing.T) {
 		values := object{
 			"name": "A", "model": "", "providerId": "none", "temperature": 3, "thinking": object{"effort": "low"}, "maxOutputTokens": -1, "mcps": []any{"none"},
 			"limits": object{"runTimeout": "-1s"}, "extraUserSkillDirs": []any{"skills"}, "commandEnv": object{"A-B": "x"}, "allowedTools": []any{"Bash(git *"}, "systemPromptFile": "x.md",
-			"mcpServers": object{}, "customTools": []any{object{"path": "x"}}, "maxTurns": 0,
+			"mcpServers": object{}, "customTools": []any{object{"path": "x"}}, "maxTurns": 0, "approvers": "member",
 		}
 		faults(t, s.ada.Post(agents, values), "name", "model", "providerId", "temperature", "thinking.effort", "maxOutputTokens", "mcps[0]", "limits.runTimeout",
-			"extraUserSkillDirs[0]", "commandEnv.A-B", "allowedTools[0]", "systemPromptFile", "mcpServers", "customTools", "maxTurns")
+			"extraUserSkillDirs[0]", "commandEnv.A-B", "allowedTools[0]", "systemPromptFile", "mcpServers", "customTools", "maxTurns", "approvers")
 		types := s.ada.Post(agents, object{
 			"name": 1, "model": []any{}, "providerId": "demo", "temperature": "hot", "limits": object{"runTimeout": 5}, "tools": object{}, "knowledge": []any{1},
-			"enabled": "yes", "permissionMode": "root",
+			"enabled": "yes", "permissionMode": "root", "approvers": []any{},
 		}).Error(http.StatusBadRequest, wire.InvalidRequest)["data"].(object)["fields"].(object)
-		require.ElementsMatch(t, []string{"name", "model", "temperature", "limits.runTimeout", "tools", "knowledge[0]", "enabled", "permissionMode"},
+		require.ElementsMatch(t, []string{"name", "model", "temperature", "limits.runTimeout", "tools", "knowledge[0]", "enabled", "permissionMode", "approvers"},
 			slices.Collect(maps.Keys(types)))
 		require.Equal(t, "must be a number, not a string", types["temperature"])
 		s.ada.Post(agents, "x").Error(http.StatusBadRequest, wire.InvalidRequest)
@@ -184,12 +184,12 @@ func TestAllFaultsOfAnAgentAtOnce(t *testing.T) {
 
 		text := "auth: {apiKey: x}\nlimits: {maxConcurrentRuns: 1, runTimeout: 1m}\nstateDir: x\nstoreOnRequest: true\nagents:\n- id: A\n  model: 1\n  temperature: 3\n  provider: {protocol: openai, baseUrl: https://none.example}\n" +
 			"  systemPromptFile: x.md\n  skillArchives: [{name: a, url: u, hash: x}]\n  unknown: 1\n  mcpServers: {none: {transport: stdio, command: x}}\n" +
-			"  datasets: {d: x}\n  allowedTools: ['Bash(git *']\n  hub: {skills: [none], tools: [None]}\n"
+			"  datasets: {d: x}\n  allowedTools: ['Bash(git *']\n  hub: {skills: [none], tools: [None], approvers: Admin}\n"
 		fields := s.importYAML(text, "").Error(http.StatusUnprocessableEntity, code.ArtifactInvalid)["data"].(object)["fields"].(object)
 		require.ElementsMatch(t, []string{
 			"auth", "limits.maxConcurrentRuns", "stateDir", "storeOnRequest", "agents[0].id", "agents[0].model", "agents[0].temperature", "agents[0].provider",
 			"agents[0].systemPromptFile", "agents[0].skillArchives", "agents[0].skillArchives[0].hash", "agents[0].unknown", "agents[0].datasets.d", "mcps[0]",
-			"allowedTools[0]", "skills[0]", "tools[0]",
+			"allowedTools[0]", "skills[0]", "tools[0]", "approvers",
 		}, slices.Collect(maps.Keys(fields)), fields)
 	})
 }

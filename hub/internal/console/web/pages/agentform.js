@@ -16,7 +16,7 @@ export const useChoices = () => useLoad(async () => {
 /** empty are the values of a new agent. */
 export const empty = {
   title: "", titleEn: "", description: "", descriptionEn: "", icon: "", enabled: true, isDefault: false, providerId: "", model: "", systemPrompt: "", maxTurns: 10,
-  maxOutputTokens: null, contextWindow: null, temperature: null, thinking: "", permissionMode: "default", limitTools: false, allowedTools: [], disallowedTools: [],
+  maxOutputTokens: null, contextWindow: null, temperature: null, thinking: "", permissionMode: "default", approvers: "owner", limitTools: false, allowedTools: [], disallowedTools: [],
   tools: [], skills: [], mcps: [], knowledge: [], settingSources: [], sandboxMode: "", sandboxNetwork: "", sandboxRead: [], sandboxWrite: [], sandboxDomains: [],
   runTimeout: "", llmIdleTimeout: "", toolTimeout: "", subagents: "{}", commandEnv: "",
   "deployment.memory": "", "deployment.cpu": "", "deployment.processes": null, "deployment.replicas": null,
@@ -130,6 +130,7 @@ export function AgentFields({ form, choices, brief }) {
       <${AreaField} ...${f} name="subagents" label=${t("field.subagents")} help=${t("field.subagents_help")} rows="6" code /></fieldset>
     <fieldset><legend>${t("agent.part.permissions")}</legend>
       <${SelectField} ...${f} name="permissionMode" label=${t("field.permissionMode")} help=${t("mode." + form.values.permissionMode)} options=${["default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions"].map((m) => option(m))} />
+      <${SelectField} ...${f} name="approvers" label=${t("field.approvers")} help=${t("field.approvers_help")} options=${["owner", "maintainer", "admin"].map((a) => option(a, t("approvers." + a)))} />
       <${CheckField} ...${f} name="limitTools" label=${t("field.limitTools")} help=${t("field.limitTools_help")} />
       ${form.values.limitTools && html`<${NamesField} ...${f} name="allowedTools" label=${t("field.allowedTools")} help=${t("field.pattern_help")} />`}
       <${NamesField} ...${f} name="disallowedTools" label=${t("field.disallowedTools")} help=${t("field.pattern_help")} /></fieldset>
