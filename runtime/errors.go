@@ -49,6 +49,15 @@ func errSessionBusy(id string) *Error {
 	return &Error{http.StatusConflict, wire.ErrorBody{Error: runvalue.SessionBusy, SessionID: id}}
 }
 
+func errNotWaiting(id string) *Error {
+	return &Error{http.StatusConflict, wire.ErrorBody{Error: runvalue.NotWaiting, SessionID: id}}
+}
+
+// errCallChanged is the error of answers to a call that can no longer be executed as it was shown.
+func errCallChanged(id, reason string) *Error {
+	return &Error{http.StatusConflict, wire.ErrorBody{Error: runvalue.CallChanged, SessionID: id, Reason: reason}}
+}
+
 func forbidden(reason string) *Error {
 	return &Error{http.StatusForbidden, wire.ErrorBody{Error: "Forbidden", Reason: reason}}
 }

@@ -134,7 +134,7 @@ func (rt *Runtime) deleteSession(w http.ResponseWriter, r *http.Request, ps http
 // agent.
 func (rt *Runtime) findAgent(agentID string, req *wire.RunRequest) (*hosted, error) {
 	switch {
-	case strings.TrimSpace(req.Message) == "":
+	case strings.TrimSpace(req.Message) == "" && len(req.Answers) == 0:
 		return nil, invalid("message is required")
 	case req.SessionID != nil && !ids.ValidSession(*req.SessionID):
 		return nil, invalid("sessionId must be 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'")
@@ -149,6 +149,10 @@ func (rt *Runtime) findAgent(agentID string, req *wire.RunRequest) (*hosted, err
 	}
 
 	if err := checkHistory(req.History); err != nil {
+		return nil, err
+	}
+
+	if err := rt.checkInputs(req); err != nil {
 		return nil, err
 	}
 
@@ -222,6 +226,10 @@ func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunReque
 		return nil, rejectedUnknown, &Error{http.StatusConflict, wire.ErrorBody{Error: runvalue.UnknownSession, SessionID: sessionID}}
 	}
 
+	if len(req.Answers) > 0 {
+		return nil, rejectedUnknown, errors.Join(errNotWaiting(sessionID), s.Close())
+	}
+
 	x = rt.newExecution(h, entry, s, req)
 	x.memory = memory
 	if err := entry.Start(); err != nil {
@@ -255,16 +263,20 @@ func (rt *Runtime) holdSession(m *reservation, agentID, id string) error {
 // storeOf returns the store of the session of a run. A session that is not stored ends with its
 // run.
 func (rt *Runtime) storeOf(req *wire.RunRequest) session.Store {
-	stored := req.SessionID != nil || !rt.cfg.StoreOnRequest
-	if req.Store != nil {
-		stored = *req.Store
-	}
-
-	if stored {
+	if rt.stores(req) {
 		return rt.cfg.Sessions
 	}
 
 	return session.NewMemory(session.MemoryConfig{})
+}
+
+// stores reports whether the session of a run is stored.
+func (rt *Runtime) stores(req *wire.RunRequest) bool {
+	if req.Store != nil {
+		return *req.Store
+	}
+
+	return req.SessionID != nil || !rt.cfg.StoreOnRequest
 }
 
 // checkHistory validates the history of a request. User and assistant alternate, so that the

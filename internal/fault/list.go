@@ -77,6 +77,8 @@ var faults = []Fault{
 	{Runtime, "Run ID conflict", http.StatusConflict, "Another run has this runId", "choose another, or send none"},
 	{Runtime, "Session busy", http.StatusConflict, "Another run of this session is in progress", "wait for its end, or cancel it"},
 	{Runtime, "Unknown session", http.StatusConflict, "The runtime has no session with this id, and requireSession is set", "send the history with a new session"},
+	{Runtime, "Not waiting", http.StatusConflict, "The session does not wait for an answer with this id: another answer or a message came first", "read the session again"},
+	{Runtime, "Call changed", http.StatusConflict, "A call that waits can no longer be executed as it was shown", "reject it, or send a message"},
 	{Runtime, "Request body too large", http.StatusRequestEntityTooLarge, "The body is larger than maxMessageBytes", "send less, or raise limits.maxMessageBytes"},
 	{Runtime, "Internal error", http.StatusInternalServerError, "The runtime failed", "its log has the cause, with this requestId"},
 	{Runtime, "Agent unavailable", http.StatusServiceUnavailable, "The configuration of the agent cannot be used", "runtime --check and the log name the fault"},

@@ -43,15 +43,18 @@ const (
 	ResultError     = "error"
 	ResultMaxTurns  = ErrorTypeMaxTurns
 	ResultExecution = ErrorTypeExecution
+	ResultInput     = "input_required" // also the stop reason
 )
 
 // Subtypes of System.
 const (
-	SystemInit             = "init"
-	SystemMCPStatus        = "mcp_status"
-	SystemPermissionDenied = "permission_denied"
-	SystemCompactBoundary  = "compact_boundary"
-	SystemWarning          = "warning"
+	SystemInit               = "init"
+	SystemMCPStatus          = "mcp_status"
+	SystemPermissionDenied   = "permission_denied"
+	SystemPermissionRequired = "permission_required"
+	SystemAnswered           = "answered"
+	SystemCompactBoundary    = "compact_boundary"
+	SystemWarning            = "warning"
 )
 
 // Types of a TranscriptEntry.
@@ -72,6 +75,36 @@ const (
 	RunIDConflict  = "Run ID conflict"
 	SessionBusy    = "Session busy"
 	UnknownSession = "Unknown session"
+	NotWaiting     = "Not waiting"
+	CallChanged    = "Call changed"
+)
+
+// Kinds of a Pending.
+const (
+	InputApproval   = "approval"
+	InputClientTool = "client_tool"
+	InputQuestion   = "question"
+)
+
+// Values of the decision and of the action of an Answer. The event that records an answer of a
+// client tool has DecisionOutput or DecisionError.
+const (
+	DecisionApprove = "approve"
+	DecisionReject  = "reject"
+	DecisionOutput  = "output"
+	DecisionError   = "error"
+	ActionAccept    = "accept"
+	ActionDecline   = "decline"
+	ActionCancel    = "cancel"
+)
+
+// Bounds of what a run waits for. The JSON of all Pending of one wait together has at most
+// MaxPendingBytes, so that an event has room for them and for the text of the run.
+const (
+	MaxPending         = 64
+	MaxPendingBytes    = 3 << 20
+	MaxClientTools     = 64
+	MaxClientToolBytes = 256 << 10
 )
 
 // SandboxPartial is the mode of an agent with the mode auto where the kernel creates no namespaces.

@@ -336,6 +336,9 @@ func (e *Error) Error() string {
 // failure returns the error of a response.
 func failure(res *http.Response, data []byte) *Error {
 	e := &Error{Status: res.StatusCode, RetryAfter: outbound.RetryAfter(res.Header)}
-	_ = jsonlimit.Unmarshal(data, &e.Body) // a proxy may send any body
+	if complexity.Check(data) == nil {
+		_ = jsonlimit.Unmarshal(data, &e.Body) // a proxy may send any body
+	}
+
 	return e
 }

@@ -26,8 +26,10 @@ const (
 	maxEvent = runvalue.MaxData + 64<<10
 	// maxName is the largest value of an event or id field.
 	maxName = 128
-	// maxRest limits the bytes that are read from an error response, and from a stream after done.
+	// maxRest limits the bytes that are read from a stream after done, and from most error responses.
 	maxRest = 64 << 10
+	// maxError limits those of the error response to a run, which may have all that waits.
+	maxError = runvalue.MaxPendingBytes + maxRest
 	// lastWait is the time to wait for the end of the stream after done. A runtime sends both
 	// together, but a proxy may keep the connection open.
 	lastWait = 100 * time.Millisecond
@@ -75,7 +77,7 @@ func streaming(res *http.Response) error {
 		return expect(res, "text/event-stream")
 	}
 
-	data, err := io.ReadAll(io.LimitReader(res.Body, maxRest))
+	data, err := io.ReadAll(io.LimitReader(res.Body, maxError))
 	if err != nil {
 		return fmt.Errorf("read response of runtime: %w", err)
 	}

@@ -164,3 +164,15 @@ func FuzzResultDecodeOutcome(f *testing.F) {
 		}
 	})
 }
+
+// The input of a call may have a member with the name of the text that is not decoded.
+func TestDecodeOutcomeKeepsInputs(t *testing.T) {
+	pending := `"pending":[{"id":"i","kind":"approval","tool_name":"t","tool_use_id":"u","input":{"result":"x"},"executed":"\u001b[2J"}]`
+	for _, data := range []string{`{` + pending + `,"result":"done"}`, `{"result":"done",` + pending + `}`} {
+		var got wire.Result
+		require.NoError(t, got.DecodeOutcome([]byte(data)))
+		require.JSONEq(t, `{"result":"x"}`, string(got.Pending[0].Input), data)
+		require.Equal(t, "\x1b[2J", got.Pending[0].Executed)
+		require.Nil(t, got.Result)
+	}
+}

@@ -26,7 +26,12 @@ type System struct {
 	// Only in init.
 	*Init
 
-	// permission_denied: the denied call. mcp_status: Name, Status and Error of a server.
+	// permission_denied, permission_required: the call. answered: the call, and the ID, Kind, Decision
+	// and Digest of the answer. mcp_status: Name, Status and Error of a server.
+	ID        string `json:"id,omitempty"` // of a [Pending]
+	Kind      string `json:"kind,omitempty"`
+	Decision  string `json:"decision,omitempty"` // approve, reject, output, error, accept, decline or cancel
+	Digest    string `json:"digest,omitempty"`   // the SHA-256 of Executed in hexadecimal
 	ToolName  string `json:"tool_name,omitempty"`
 	ToolUseID string `json:"tool_use_id,omitempty"`
 	Reason    string `json:"reason,omitempty"`
@@ -151,11 +156,14 @@ type Result struct {
 
 	Others map[string]Usage `json:"subagent_usage,omitempty"` // see RunUsage.Others
 
-	// Only after a success. An empty text is present, hence the pointer.
+	// Only after a success or a wait. An empty text is present, hence the pointer.
 	Result            *string            `json:"result,omitempty"`
 	StopReason        string             `json:"stop_reason,omitempty"`
 	TotalCostUSD      *float64           `json:"total_cost_usd,omitempty"`
 	PermissionDenials []PermissionDenial `json:"permission_denials,omitzero"`
+
+	// Only with the subtype input_required, which is also the stop reason: what the session waits for.
+	Pending []Pending `json:"pending,omitempty"`
 
 	// Only after an error.
 	ErrorType string   `json:"error_type,omitempty"`

@@ -9,7 +9,7 @@ import (
 
 // RunRequest is the body of POST /v1/agents/:agentId/runs.
 type RunRequest struct {
-	Message   string     `json:"message"`
+	Message   string     `json:"message"` // may be empty next to Answers
 	Stream    StreamMode `json:"stream,omitzero"`
 	SessionID *string    `json:"sessionId,omitempty"` // continues this conversation
 	RunID     *string    `json:"runId,omitempty"`     // a UUID chosen by the caller
@@ -24,6 +24,14 @@ type RunRequest struct {
 	// Store reports whether the conversation is stored, so that a later run can continue it. Nil
 	// means that the runtime decides, which stores it unless it is configured otherwise.
 	Store *bool `json:"store,omitempty"`
+
+	// Inputs are the kinds of [Pending] that the caller can answer. The run may end waiting for them.
+	Inputs []string `json:"inputs,omitempty"`
+	// ClientTools are tools that the client calls, at most 64 and 256 KiB together. Inputs must have
+	// their kind.
+	ClientTools []ClientTool `json:"clientTools,omitempty"`
+	// Answers has one for each Pending of the session.
+	Answers []Answer `json:"answers,omitempty"`
 }
 
 // Turn is one message of the history of a run request. The first turn is of the role user, the last one
@@ -92,16 +100,17 @@ func (m *StreamMode) UnmarshalJSON(data []byte) error {
 
 // RunResponse is the body of a blocking run, also of a failed or cancelled one.
 type RunResponse struct {
-	RunID      string   `json:"runId"`
-	SessionID  string   `json:"sessionId"`
-	State      State    `json:"state"`            // completed, failed or cancelled
-	Reason     Reason   `json:"reason,omitempty"` // of a cancelled run
-	Text       string   `json:"text"`             // the last text of the assistant, possibly incomplete
-	Usage      Usage    `json:"usage"`
-	NumTurns   int      `json:"numTurns"`
-	DurationMs int64    `json:"durationMs"`
-	StopReason string   `json:"stopReason,omitempty"`
-	Error      string   `json:"error,omitempty"` // the first of Errors
-	ErrorType  string   `json:"errorType,omitempty"`
-	Errors     []string `json:"errors,omitempty"`
+	RunID      string    `json:"runId"`
+	SessionID  string    `json:"sessionId"`
+	State      State     `json:"state"`            // completed, failed or cancelled
+	Reason     Reason    `json:"reason,omitempty"` // of a cancelled run
+	Text       string    `json:"text"`             // the last text of the assistant, possibly incomplete
+	Usage      Usage     `json:"usage"`
+	NumTurns   int       `json:"numTurns"`
+	DurationMs int64     `json:"durationMs"`
+	StopReason string    `json:"stopReason,omitempty"`
+	Pending    []Pending `json:"pending,omitempty"` // with the stop reason input_required
+	Error      string    `json:"error,omitempty"`   // the first of Errors
+	ErrorType  string    `json:"errorType,omitempty"`
+	Errors     []string  `json:"errors,omitempty"`
 }

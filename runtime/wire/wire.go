@@ -89,9 +89,10 @@ type Health struct {
 
 // ErrorBody is the body of an error response. Failed runs have a [RunResponse] instead.
 type ErrorBody struct {
-	Error     string `json:"error"`
-	Reason    string `json:"reason,omitempty"`    // with 401 and 403
-	RunID     string `json:"runId,omitempty"`     // with Run ID conflict
-	SessionID string `json:"sessionId,omitempty"` // with Session busy and Unknown session
-	RequestID string `json:"requestId,omitempty"` // with 500: also in the log line of the error
+	Error     string    `json:"error"`
+	Reason    string    `json:"reason,omitempty"`    // with 401, 403 and Call changed
+	RunID     string    `json:"runId,omitempty"`     // with Run ID conflict
+	SessionID string    `json:"sessionId,omitempty"` // with Session busy, Unknown session, Not waiting and Call changed
+	RequestID string    `json:"requestId,omitempty"` // with 500: also in the log line of the error
+	Pending   []Pending `json:"pending,omitempty"`   // with 400: all that the session waits for, of which an answer is missing
 }
