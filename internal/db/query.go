@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"strconv"
@@ -173,6 +174,41 @@ func Rows(first, rows, width int) string {
 
 	b.WriteByte(')')
 	return b.String()
+}
+
+// Typed is Rows with the types of the columns. PostgreSQL needs them where no column of a table has
+// a type for a placeholder: a VALUES of its own, whose columns both engines call column1, column2.
+func Typed(first, rows int, types ...string) string {
+	var b strings.Builder
+	for i, name := range types {
+		b.WriteString(",CAST($" + strconv.Itoa(first+i) + " AS " + name + ")")
+	}
+
+	typed := "(" + b.String()[1:] + ")"
+	if rows == 1 {
+		return typed
+	}
+
+	return typed + "," + Rows(first+len(types), rows-1, len(types))
+}
+
+// maxWidth is the largest number of rows of Chunks.
+const maxWidth = 32
+
+// Chunks returns the elements in parts of 32, 16, 8, 4, 2 and 1: statements with a row for each
+// element have few texts, so that they stay prepared.
+func Chunks[T any](all []T) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		for n := maxWidth; len(all) > 0; all = all[n:] {
+			for n > len(all) {
+				n /= 2
+			}
+
+			if !yield(all[:n:n]) {
+				return
+			}
+		}
+	}
 }
 
 // JSON is a column with the JSON of the value that V points to. A zero value is stored as Zero.

@@ -1,9 +1,11 @@
 package chat_test
 
 import (
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/usage"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
@@ -161,4 +164,59 @@ func TestAnswersThatEndInAnOutage(t *testing.T) {
 		require.Equal(t, "completed", last(events))
 		require.Len(t, events[len(events)-2].data["budgets"], 1)
 	}
+}
+
+// Answers that end at the same time share statements. One whose chat is deleted, and one whose run
+// another hub has ended, change nothing for the others.
+func TestAnswersThatEndTogether(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		const n = 45 // in parts of 32, 8, 4 and 1
+		gate := make(chan struct{})
+		s := open(t, url, quiet, func(c *config) { c.Relay.UserAnswers = n })
+		var ends sync.WaitGroup
+		ends.Add(n)
+		s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
+			write(fmt.Sprintf(partial, "Half."))
+			<-gate
+			write(success)
+			ends.Done()
+		}))
+		ada := s.ada()
+		var paths []string
+		var answers []*stream
+		for range n {
+			path := session(ada)
+			answer := send(t, ada, path, object{"message": "hello"})
+			answer.until("partial_message")
+			paths, answers = append(paths, path), append(answers, answer)
+		}
+		id := func(i int) string { return paths[i][len(sessions)+1:] }
+		require.NoError(t, s.db.Tx(t.Context(), func(tx *sql.Tx) error { // the ends wait for it
+			_, err := tx.ExecContext(t.Context(), `UPDATE chat_sessions SET title = 'locked'`)
+			require.NoError(t, err)
+			_, err = tx.ExecContext(t.Context(), `DELETE FROM chat_sessions WHERE id = $1`, id(3))
+			require.NoError(t, err)
+			_, err = tx.ExecContext(t.Context(), `DELETE FROM chat_runs WHERE session_key = $1`, id(40))
+			require.NoError(t, err)
+			_, err = tx.ExecContext(t.Context(), `UPDATE chat_messages SET text = '' WHERE session_key = $1 AND role = 'assistant'`, id(40))
+			require.NoError(t, err)
+			close(gate)
+			ends.Wait()
+			return nil
+		}))
+		for i, answer := range answers {
+			status := last(answer.rest())
+			if i == 3 {
+				ada.Get(paths[i]+"/messages").Error(http.StatusNotFound, wire.NotFound)
+				continue
+			}
+			require.Equal(t, "completed", status)
+			stored := messages(ada, paths[i])[1]
+			require.Equal(t, "completed Half.", fmt.Sprint(stored["status"], " ", stored["text"]))
+		}
+		require.Zero(t, s.number(`SELECT COUNT(*) FROM chat_runs`))
+		require.Equal(t, n, s.number(`SELECT SUM(runs) FROM usage_days WHERE slice = 'agent'`), "each run counts, also that of a deleted chat")
+		require.Equal(t, (n-1)*(2*512+len("hello")+len("Half.")), s.number(`SELECT SUM(size) FROM chat_sessions`))
+	}, series...)
 }

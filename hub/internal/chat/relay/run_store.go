@@ -262,53 +262,76 @@ func savePartial(ctx context.Context, tx *sql.Tx, p partial, hubID string) error
 // COMMIT whose outcome was unknown.
 var errNotOwned = errors.New("the hub does not have the run of the session")
 
-// saveAnswer stores an answer that has ended and releases the session. It reports whether the end
-// is stored and the session still exists. With errNotOwned it changes nothing.
-func saveAnswer(ctx context.Context, tx *sql.Tx, a *Answer, hubID string, now time.Time) (bool, error) {
-	usage, err := json.Marshal(a.recorded.Tokens)
-	if err != nil {
-		return false, fmt.Errorf("encode usage: %w", err)
+// saveAnswers stores answers that have ended, releases their sessions, and sets saved to whether the
+// end is stored and the session still exists. With errNotOwned, which is of one of them, the
+// transaction must not commit.
+func saveAnswers(ctx context.Context, tx *sql.Tx, all []*Answer, hubID string, now time.Time) error {
+	sessions, runs := []any{db.Micros(now)}, []any{hubID}
+	for _, a := range all {
+		sessions = append(sessions, a.run.TenantID, a.run.SessionKey, a.nextSession(), a.final.size())
+		runs = append(runs, a.run.ID)
 	}
 
-	r, next := a.run, a.nextSession()
-	n, err := db.Affected(ctx, tx, "update chat session", `UPDATE chat_sessions SET updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END,
-			runtime_session = $2, size = size + $5
-		WHERE tenant_id = $3 AND key = $4`, db.Micros(now), next, r.TenantID, r.SessionKey, a.final.size())
+	exist, err := db.Values[string](ctx, tx, "update chat sessions", `UPDATE chat_sessions
+		SET updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END, runtime_session = ended.column3, size = size + ended.column4
+		FROM (VALUES `+db.Typed(2, len(all), "TEXT", "TEXT", "TEXT", "BIGINT")+`) AS ended
+		WHERE tenant_id = ended.column1 AND key = ended.column2 RETURNING key`, sessions...)
 	if err != nil {
-		return false, err
+		return err
 	}
 
-	deleted := n == 0
-	if deleted || a.text.runtimeSession != next {
-		unused := Transcript{TenantID: r.TenantID, AgentName: r.AgentName, RuntimeSession: a.text.runtimeSession}
-		if err := InsertTranscript(ctx, tx, unused, now); err != nil {
-			return false, err
+	// The index of hub_id has all runs of the hub: an expression has none.
+	owned, err := db.Values[string](ctx, tx, "delete chat runs", `DELETE FROM chat_runs
+		WHERE run_id IN `+db.Rows(2, 1, len(all))+` AND hub_id || '' = $1 RETURNING run_id`, runs...)
+	if err != nil {
+		return err
+	}
+
+	var stored []any
+	kept := 0
+	for _, a := range all {
+		r, exists := a.run, slices.Contains(exist, a.run.SessionKey)
+		if !exists || a.text.runtimeSession != a.nextSession() {
+			unused := Transcript{TenantID: r.TenantID, AgentName: r.AgentName, RuntimeSession: a.text.runtimeSession}
+			if err := InsertTranscript(ctx, tx, unused, now); err != nil {
+				return err
+			}
 		}
+
+		a.saved = false
+		switch {
+		case !exists: // its run counts in any case
+			continue
+		case !slices.Contains(owned, r.ID):
+			a.saved, err = db.Value[bool](ctx, tx, "read answer", `SELECT EXISTS (SELECT 1 FROM chat_messages
+				WHERE tenant_id = $1 AND session_key = $2 AND seq = $3 AND id = $4 AND status = $5)`, r.TenantID, r.SessionKey, r.Seq, r.MessageID, a.end.Status)
+			return cmp.Or(err, errNotOwned)
+		}
+
+		usage, err := json.Marshal(a.recorded.Tokens)
+		if err != nil {
+			return fmt.Errorf("encode usage: %w", err)
+		}
+
+		kept++
+		stored = append(stored, r.TenantID, r.SessionKey, r.Seq, r.MessageID, a.final.text, a.final.blocks, a.end.Status, a.text.model, string(usage),
+			a.end.Failure.Code, a.end.Failure.Message, a.started)
 	}
 
-	n, err = db.Affected(ctx, tx, "delete chat run", `DELETE FROM chat_runs WHERE tenant_id = $1 AND run_id = $2 AND hub_id = $3`,
-		r.TenantID, r.ID, hubID)
-	if err != nil {
-		return false, err
+	if kept == 0 {
+		return nil
 	}
 
-	if deleted { // its run counts in any case
-		return false, nil
+	saved, err := db.Values[string](ctx, tx, "save answers", `UPDATE chat_messages SET text = ended.column5, content = ended.column6, status = ended.column7,
+			model = ended.column8, usage = ended.column9, error_code = ended.column10, error_message = ended.column11, started = ended.column12
+		FROM (VALUES `+db.Typed(1, kept, "TEXT", "TEXT", "BIGINT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "BOOLEAN")+`) AS ended
+		WHERE tenant_id = ended.column1 AND session_key = ended.column2 AND seq = ended.column3 AND id = ended.column4 AND status = 'partial'
+		RETURNING id`, stored...)
+	for _, a := range all {
+		a.saved = slices.Contains(saved, a.run.MessageID)
 	}
 
-	if n == 0 {
-		var saved bool
-		saved, err = db.Value[bool](ctx, tx, "read answer", `SELECT EXISTS (SELECT 1 FROM chat_messages
-			WHERE tenant_id = $1 AND session_key = $2 AND seq = $3 AND id = $4 AND status = $5)`, r.TenantID, r.SessionKey, r.Seq, r.MessageID, a.end.Status)
-		return saved, cmp.Or(err, errNotOwned)
-	}
-
-	n, err = db.Affected(ctx, tx, "save answer", `UPDATE chat_messages SET text = $1, content = $2, status = $3, model = $4, usage = $5,
-			error_code = $6, error_message = $7, started = $12
-		WHERE tenant_id = $8 AND session_key = $9 AND seq = $10 AND id = $11 AND status = 'partial'`,
-		a.final.text, a.final.blocks, a.end.Status, a.text.model, string(usage), a.end.Failure.Code, a.end.Failure.Message,
-		r.TenantID, r.SessionKey, r.Seq, r.MessageID, a.started)
-	return n == 1, err
+	return err
 }
 
 // saveUsage stores the tokens of an answer whose end is stored.

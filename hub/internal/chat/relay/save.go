@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"maps"
+	"runtime"
 	"slices"
 	"time"
 
@@ -34,6 +35,7 @@ func (r *Relay) save(ctx context.Context) {
 	for {
 		select {
 		case <-r.wake:
+			runtime.Gosched() // answers that are about to end join
 			r.saveEnded(ctx)
 		case <-tick:
 			r.saveEnded(ctx) // those that could not be written before
@@ -173,13 +175,13 @@ func (r *Relay) saveBatch(ctx context.Context, batch []*Answer) error {
 		a.recorded = a.counted()
 	}
 
-	err := r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+	err := r.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 		if err := r.store.Own(ctx, tx); err != nil {
 			return err
 		}
 
-		for _, a := range batch {
-			if a.saved, err = saveAnswer(ctx, tx, a, r.store.HubID, r.store.Now()); err != nil {
+		for some := range db.Chunks(batch) {
+			if err := saveAnswers(ctx, tx, some, r.store.HubID, r.store.Now()); err != nil {
 				return err
 			}
 		}
