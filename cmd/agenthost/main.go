@@ -25,7 +25,7 @@ import (
 
 func main() {
 	if runtimecmd.IsChild() {
-		if err := runtimecmd.RunChild(); err != nil {
+		if err := runtimecmd.RunChild(runtimecmd.Drivers{}); err != nil {
 			fmt.Fprintln(os.Stderr, "runtime:", err)
 			os.Exit(1)
 		}

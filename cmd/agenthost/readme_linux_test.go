@@ -50,7 +50,8 @@ func TestFirstCommandOfTheReadme(t *testing.T) {
 	args := append(strings.Fields(command)[1:], "--addr", "127.0.0.1:0")
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = "../.."
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "AGENTHOST_CONFIG="+dir, "XDG_STATE_HOME="+dir)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "AGENTHOST_CONFIG="+dir, "XDG_STATE_HOME="+dir,
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1") // is for other programs of the user
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a shell does
 	var out logtest.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

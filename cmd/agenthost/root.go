@@ -74,8 +74,8 @@ var groups = [][2]string{
 
 // addServers adds the commands that serve.
 func (a *app) addServers(root *cobra.Command) {
-	hub := hubcmd.Command(a.getenv, a.stdout, raw(a.stderr)) // its logger escapes texts
-	runtime := runtimecmd.Command(a.getenv, a.stdout, raw(a.stderr))
+	hub := hubcmd.Command(hubcmd.Drivers{}, a.getenv, a.stdout, raw(a.stderr)) // its logger escapes texts
+	runtime := runtimecmd.Command(runtimecmd.Drivers{}, a.getenv, a.stdout, raw(a.stderr))
 	for _, cmd := range []*cobra.Command{a.devCommand(), hub, runtime} {
 		cmd.GroupID = "serve"
 		cmd.Annotations = map[string]string{"server": "true"}

@@ -16,12 +16,13 @@ import (
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/cmd/internal/hubcmd"
+	"github.com/seed93082962/agenthost/cmd/internal/hubcmd/drivers"
 	"github.com/seed93082962/agenthost/cmd/internal/runtimecmd"
 )
 
 func main() {
 	if runtimecmd.IsChild() {
-		if err := runtimecmd.RunChild(); err != nil {
+		if err := runtimecmd.RunChild(drivers.All().Drivers); err != nil {
 			fmt.Fprintln(os.Stderr, "runtime:", err)
 			os.Exit(1)
 		}
@@ -41,7 +42,7 @@ func main() {
 
 // run serves until ctx ends, or runs the command that args name.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	cmd := hubcmd.Command(getenv, stdout, stderr)
+	cmd := hubcmd.Command(drivers.All(), getenv, stdout, stderr)
 	cmd.SetArgs(append([]string{}, args...)) // cobra reads os.Args instead of nil
 	return cmd.ExecuteContext(ctx)
 }

@@ -19,6 +19,7 @@ import (
 
 	main "github.com/seed93082962/agenthost/cmd/hub"
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
+	"github.com/seed93082962/agenthost/cmd/internal/hubcmd/drivers"
 	"github.com/seed93082962/agenthost/cmd/internal/runtimecmd"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 )
@@ -28,7 +29,7 @@ var scratch string
 
 func TestMain(m *testing.M) {
 	if runtimecmd.IsChild() { // this program checks tools
-		_ = runtimecmd.RunChild() // the check reports the error
+		_ = runtimecmd.RunChild(drivers.All().Drivers) // the check reports the error
 		return
 	}
 	// Most of a test is waiting for the processes that it started.

@@ -16,11 +16,12 @@ import (
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/cmd/internal/runtimecmd"
+	"github.com/seed93082962/agenthost/cmd/internal/runtimecmd/drivers"
 )
 
 func main() {
 	if runtimecmd.IsChild() {
-		end(runtimecmd.RunChild())
+		end(runtimecmd.RunChild(drivers.All()))
 	}
 
 	if err := daemon.Init(); err != nil {
@@ -42,7 +43,7 @@ func end(err error) {
 
 // run serves until ctx ends.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	cmd := runtimecmd.Command(getenv, stdout, stderr)
+	cmd := runtimecmd.Command(drivers.All(), getenv, stdout, stderr)
 	cmd.SetArgs(append([]string{}, args...)) // cobra reads os.Args instead of nil
 	return cmd.ExecuteContext(ctx)
 }

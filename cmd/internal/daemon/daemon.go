@@ -114,3 +114,6 @@ func Version() string {
 
 	return "devel"
 }
+
+// Elsewhere is the fault of a setting whose driver a program does not link.
+const Elsewhere = "this program does not have its driver: the programs hub and runtime have all, with the same settings"

@@ -22,7 +22,7 @@ import (
 const maxBackup = 6 * time.Hour
 
 // archives returns the commands that write and read backups.
-func (s *settings) archives(stdout, stderr io.Writer) []*cobra.Command {
+func (s *Settings) archives(stdout, stderr io.Writer) []*cobra.Command {
 	var programs string
 	timeout := maxBackup
 	command := func(cmd *cobra.Command, do func(ctx context.Context, file string, p db.Programs) error) *cobra.Command {
@@ -91,7 +91,7 @@ func clientPrograms(dir string) db.Programs {
 	return p
 }
 
-func (s *settings) backup(ctx context.Context, file string, programs db.Programs, stdout, stderr io.Writer) error {
+func (s *Settings) backup(ctx context.Context, file string, programs db.Programs, stdout, stderr io.Writer) error {
 	if err := s.requireDatabase(); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (s *settings) backup(ctx context.Context, file string, programs db.Programs
 	return describe(report, "the backup has", m)
 }
 
-func (s *settings) restore(ctx context.Context, file string, programs db.Programs, stdout, stderr io.Writer) error {
+func (s *Settings) restore(ctx context.Context, file string, programs db.Programs, stdout, stderr io.Writer) error {
 	if err := s.check(); err != nil {
 		return err
 	}

@@ -7,16 +7,16 @@ import (
 )
 
 // maxDeployment returns the most that the deployment settings of an agent may have.
-func (s *settings) maxDeployment() agent.Deployment {
-	normal := s.defaultDeployment()
+func (s *Settings) maxDeployment() agent.Deployment {
+	normal := s.DefaultDeployment()
 	return agent.Deployment{
 		Memory: cmp.Or(string(s.MaxMemory), normal.Memory), CPU: cmp.Or(string(s.MaxCPU), normal.CPU),
 		Processes: cmp.Or(int64(s.MaxProcesses), normal.Processes), Replicas: cmp.Or(int64(s.MaxReplicas), normal.Replicas),
 	}
 }
 
-// defaultDeployment returns what the runtime of an agent without deployment settings may use.
-func (s *settings) defaultDeployment() agent.Deployment {
+// DefaultDeployment returns what the runtime of an agent without deployment settings may use.
+func (s *Settings) DefaultDeployment() agent.Deployment {
 	d := agent.Deployment{Memory: string(s.Memory), CPU: string(s.CPU), Processes: int64(s.Processes)}
 	switch s.Deployer {
 	case deployProcess, deployNone: // they have no limits of their own
@@ -30,4 +30,13 @@ func (s *settings) defaultDeployment() agent.Deployment {
 
 	d.Memory, d.CPU = cmp.Or(d.Memory, "1Gi"), cmp.Or(d.CPU, "1000m")
 	return d
+}
+
+// TraceSecrets returns the secret variables of runtimes that export traces.
+func (s *Settings) TraceSecrets() map[string]agent.Secret {
+	if !s.Traces() || s.OTLPHeaders == "" {
+		return nil
+	}
+
+	return map[string]agent.Secret{"OTEL_EXPORTER_OTLP_HEADERS": agent.Secret(s.OTLPHeaders)}
 }

@@ -16,8 +16,8 @@ import (
 )
 
 // Command returns the command. It serves until the context of its execution ends.
-func Command(getenv func(string) string, stdout, stderr io.Writer) *cobra.Command {
-	s := &settings{getenv: getenv}
+func Command(drivers Drivers, getenv func(string) string, stdout, stderr io.Writer) *cobra.Command {
+	s := &Settings{Getenv: getenv, drivers: drivers}
 	root := &cobra.Command{
 		Use:              "hub",
 		Short:            "Serve the control plane",
@@ -44,7 +44,7 @@ func Command(getenv func(string) string, stdout, stderr io.Writer) *cobra.Comman
 		return fmt.Errorf("%w; %s --help lists the flags", err, root.CommandPath())
 	})
 	root.AddCommand(s.commands(stdout, stderr)...)
-	root.AddCommand(runtimecmd.Command(getenv, stdout, stderr))
+	root.AddCommand(runtimecmd.Command(drivers.Drivers, getenv, stdout, stderr))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetHelpTemplate(strings.Replace(help, "{{settings}}", daemon.Help(s), 1))

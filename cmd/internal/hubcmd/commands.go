@@ -18,7 +18,7 @@ import (
 const namesOfUsers = "USER is ORGANIZATION/USERNAME, ORGANIZATION/sub:SUBJECT, or only USERNAME for the organization default."
 
 // commands returns the commands for operators.
-func (s *settings) commands(stdout, stderr io.Writer) []*cobra.Command {
+func (s *Settings) commands(stdout, stderr io.Writer) []*cobra.Command {
 	tenant := "default"
 	follow := false
 	audit := s.offline(stdout, stderr, &cobra.Command{
@@ -108,7 +108,7 @@ func agents(n int) string {
 }
 
 // requireDatabase returns an error if settings are invalid, or the SQLite database does not exist.
-func (s *settings) requireDatabase() error {
+func (s *Settings) requireDatabase() error {
 	if err := s.check(); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (s *settings) requireDatabase() error {
 // offline completes a command that calls do with an offline hub and prints the returned line. Other
 // hubs may serve the same database at the same time. The user is the argument of the command, if
 // its usage has one.
-func (s *settings) offline(stdout, stderr io.Writer, cmd *cobra.Command, do func(ctx context.Context, h *hub.Hub, user string) (string, error)) *cobra.Command {
+func (s *Settings) offline(stdout, stderr io.Writer, cmd *cobra.Command, do func(ctx context.Context, h *hub.Hub, user string) (string, error)) *cobra.Command {
 	cmd.Args = noArguments
 	if strings.HasSuffix(cmd.Use, " USER") {
 		cmd.Args = func(_ *cobra.Command, args []string) error {

@@ -13,10 +13,10 @@ import (
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/hub/deploy"
-	"github.com/seed93082962/agenthost/hub/deploy/kubernetes"
 	"github.com/seed93082962/agenthost/hub/deploy/process"
 	"github.com/seed93082962/agenthost/hub/gateway/apisix"
 	"github.com/seed93082962/agenthost/hub/gateway/kong"
+	"github.com/seed93082962/agenthost/internal/pattern"
 )
 
 // Values of DEPLOYER.
@@ -31,14 +31,14 @@ const (
 const deploymentsDir = "deployments"
 
 // checkDeployer checks the settings of deployments.
-func (s *settings) checkDeployer() {
+func (s *Settings) checkDeployer() {
 	switch s.Deployer {
 	case deployDocker:
-		s.dockerConfig()
+		s.platform(s.drivers.Docker)
 	case deployKubernetes:
-		s.kubernetesConfig()
+		s.platform(s.drivers.Kubernetes)
 		if s.DockerHost != "" { // with which it stops former containers
-			s.dockerConfig()
+			s.platform(s.drivers.Docker)
 		}
 	}
 
@@ -63,7 +63,7 @@ func (s *settings) checkDeployer() {
 }
 
 // checkGateway checks the settings of the gateway.
-func (s *settings) checkGateway() {
+func (s *Settings) checkGateway() {
 	admin, routes := s.GatewayAdmin != "" || s.GatewayKey != "", s.GatewayKind == gatewayHTTPRoute
 	u, err := url.Parse(string(s.GatewayURL))
 	switch {
@@ -96,10 +96,12 @@ const (
 
 // gateway returns the gateway whose routes the hub changes, or nil. Routes of the Gateway API are
 // those of a driver.
-func (s *settings) gateway(driver deploy.Driver) (deploy.Gateway, error) {
+func (s *Settings) gateway(driver deploy.Driver) (deploy.Gateway, error) {
 	switch s.GatewayKind {
 	case gatewayHTTPRoute:
-		cluster, ok := driver.(*kubernetes.Driver)
+		cluster, ok := driver.(interface {
+			Gateway(namespace, name, listener string) (deploy.Gateway, error)
+		})
 		if !ok {
 			return nil, errors.New("the deployer is not that of Kubernetes")
 		}
@@ -115,9 +117,24 @@ func (s *settings) gateway(driver deploy.Driver) (deploy.Gateway, error) {
 	return nil, nil
 }
 
+// objectName is the form of the names in GATEWAY_PARENT.
+var objectName = pattern.Compile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+
+// gatewayParent returns the namespace, the name and the listener of GATEWAY_PARENT.
+func (s *Settings) gatewayParent() [3]string {
+	parts := append(strings.Split(s.GatewayParent, "/"), "")
+	names := parts[:len(parts)-1]
+	if len(names) < 2 || len(names) > 3 || slices.ContainsFunc(names, func(part string) bool { return !objectName().MatchString(part) }) {
+		s.Fault(&s.GatewayParent, "%q is not NAMESPACE/NAME of a Gateway, or NAMESPACE/NAME/LISTENER", s.GatewayParent)
+		return [3]string{}
+	}
+
+	return [3]string(parts)
+}
+
 // hidden returns where the hub stores data, and the files of its secrets. No setting may permit
 // deployments to access them.
-func (s *settings) hidden() []string {
+func (s *Settings) hidden() []string {
 	paths := append([]string{s.DataDir, string(s.Config)}, s.Secrets...)
 	if path := s.databaseFile(); path != "" {
 		paths = append(paths, path, path+"-wal", path+"-shm", path+"-journal")
@@ -184,14 +201,14 @@ func localEnv() map[string]bool {
 const unlimited = "agents without deployment settings have no limit in spite of DEPLOYER_MEMORY, DEPLOYER_CPU, DEPLOYER_PROCESSES and deployer.max"
 
 // deployer returns the driver of deployments, or nil.
-func (s *settings) deployer(log *slog.Logger) (deploy.Driver, error) {
+func (s *Settings) deployer(log *slog.Logger) (deploy.Driver, error) {
 	switch s.Deployer {
 	case deployNone:
 		return nil, nil
 	case deployDocker:
-		return s.docker(log)
+		return s.platform(s.drivers.Docker)(log)
 	case deployKubernetes:
-		return s.kubernetes(log)
+		return s.platform(s.drivers.Kubernetes)(log)
 	}
 
 	driver, err := s.processes(filepath.Join(s.DataDir, deploymentsDir))
@@ -215,18 +232,57 @@ func (s *settings) deployer(log *slog.Logger) (deploy.Driver, error) {
 	return driver, nil
 }
 
+// former returns the driver of the platform on which a hub with another deployer may have left
+// runtimes, or nil. A hub of a cluster stops containers if it has the address of their engine.
+func (s *Settings) former(log *slog.Logger) (deploy.Driver, error) {
+	switch {
+	case s.Deployer == deployKubernetes && s.DockerHost != "":
+		return s.platform(s.drivers.Docker)(log)
+	case s.Deployer == deployDocker || s.Deployer == deployKubernetes:
+		return s.formerProcesses(log)
+	}
+
+	return nil, nil //nolint:nilnil // there is none
+}
+
+// formerProcesses returns the driver of deployments that a hub with DEPLOYER=process has left, or
+// nil.
+func (s *Settings) formerProcesses(log *slog.Logger) (deploy.Driver, error) {
+	dir := filepath.Join(s.DataDir, deploymentsDir)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil //nolint:nilerr,nilnil // there are none
+	}
+
+	if left := slices.DeleteFunc(entries, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") }); len(left) > 0 {
+		log.Warn("files of agents that were processes remain: when their processes have ended, copy what is needed, and delete the directory",
+			"file", dir, "entries", len(left))
+	}
+
+	driver, err := process.New(process.Config{Dir: dir})
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil, nil //nolint:nilnil // there are none
+	}
+
+	if err != nil {
+		return nil, err
+	}
+
+	return driver, nil
+}
+
 // processes returns the driver of DEPLOYER=process with the deployments in a directory.
-func (s *settings) processes(dir string) (*process.Driver, error) {
+func (s *Settings) processes(dir string) (*process.Driver, error) {
 	var env []string
 	for name := range strings.FieldsSeq(runtimeEnv) {
-		if value := s.getenv(name); value != "" {
+		if value := s.Getenv(name); value != "" {
 			env = append(env, name+"="+value)
 		}
 	}
 
 	read := slices.Clone(s.SandboxRead)
 	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR"} {
-		for _, path := range filepath.SplitList(s.getenv(name)) {
+		for _, path := range filepath.SplitList(s.Getenv(name)) {
 			if filepath.IsAbs(path) {
 				read = append(read, path)
 			}
@@ -234,7 +290,7 @@ func (s *settings) processes(dir string) (*process.Driver, error) {
 	}
 
 	return process.New(process.Config{
-		Dir: dir, Env: env, Default: s.defaultDeployment(), Secrets: s.traceSecrets(), Home: s.getenv("HOME"),
+		Dir: dir, Env: env, Default: s.DefaultDeployment(), Secrets: s.TraceSecrets(), Home: s.Getenv("HOME"),
 		Hidden: s.hidden(), Read: read, Write: s.SandboxWrite, Users: s.SandboxUsers,
 	})
 }

@@ -24,7 +24,7 @@ import (
 )
 
 // doctor returns the command that checks the installation.
-func (s *settings) doctor(stdout io.Writer) *cobra.Command {
+func (s *Settings) doctor(stdout io.Writer) *cobra.Command {
 	output := "text"
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -76,7 +76,7 @@ func printResults(w io.Writer, format string, results []doctor.Result) error {
 
 // examine checks the parts that the settings name, and then the hub that they make. Only valid
 // settings make one.
-func (s *settings) examine(ctx context.Context) []doctor.Result {
+func (s *Settings) examine(ctx context.Context) []doctor.Result {
 	results := doctor.Run(ctx, doctor.Check{Name: "settings", Do: s.examineSettings})
 	if doctor.Failed(results) > 0 {
 		return results
@@ -98,7 +98,7 @@ func (s *settings) examine(ctx context.Context) []doctor.Result {
 	return results
 }
 
-func (s *settings) examineSettings(context.Context) []doctor.Result {
+func (s *Settings) examineSettings(context.Context) []doctor.Result {
 	err := s.check()
 	if err == nil {
 		return doctor.Fine("the settings are valid")
@@ -113,7 +113,7 @@ func (s *settings) examineSettings(context.Context) []doctor.Result {
 }
 
 // examineModes reports files of secrets that other users can read.
-func (s *settings) examineModes(context.Context) []doctor.Result {
+func (s *Settings) examineModes(context.Context) []doctor.Result {
 	if runtime.GOOS == "windows" {
 		return nil // a mode does not control access there
 	}
@@ -133,7 +133,7 @@ func (s *settings) examineModes(context.Context) []doctor.Result {
 	return results
 }
 
-func (s *settings) examineDisk(context.Context) []doctor.Result {
+func (s *Settings) examineDisk(context.Context) []doctor.Result {
 	dirs := []string{s.DataDir}
 	if path := s.databaseFile(); path != "" && !contains(s.DataDir, path) {
 		dirs = append(dirs, filepath.Dir(path))
@@ -155,7 +155,7 @@ func (s *settings) examineDisk(context.Context) []doctor.Result {
 
 // examineOwners reports directories in the data directory that this user cannot change, such as
 // those of a hub that was started by root once.
-func (s *settings) examineOwners() []doctor.Result {
+func (s *Settings) examineOwners() []doctor.Result {
 	var paths []string
 	if path, ok := s.blobDir(); ok && contains(s.DataDir, path) {
 		paths = append(paths, path)
@@ -176,7 +176,7 @@ func (s *settings) examineOwners() []doctor.Result {
 }
 
 // blobDir returns the directory of files of tools and skills, or false if they are in a bucket.
-func (s *settings) blobDir() (string, bool) {
+func (s *Settings) blobDir() (string, bool) {
 	if s.BlobURL == "" {
 		return filepath.Join(s.DataDir, "blobs"), true
 	}
@@ -186,7 +186,7 @@ func (s *settings) blobDir() (string, bool) {
 }
 
 // examineHub reports what listens at the address of the settings.
-func (s *settings) examineHub(ctx context.Context) []doctor.Result {
+func (s *Settings) examineHub(ctx context.Context) []doctor.Result {
 	host, port, err := net.SplitHostPort(s.Addr)
 	if addr, lookup := net.ResolveTCPAddr("tcp", s.Addr); lookup == nil && addr.IP.IsUnspecified() || host == "" {
 		host = "localhost" // an unspecified address cannot be called
@@ -218,7 +218,7 @@ func notDialed(err error) bool {
 }
 
 // examineProcesses tries in a temporary directory what the system can do for deployments.
-func (s *settings) examineProcesses(context.Context) []doctor.Result {
+func (s *Settings) examineProcesses(context.Context) []doctor.Result {
 	if s.Deployer != deployProcess {
 		return nil
 	}
@@ -247,7 +247,7 @@ func (s *settings) examineProcesses(context.Context) []doctor.Result {
 
 // examined returns the configuration of the hub without the parts that cannot be made, the parts to
 // close, and why others are missing.
-func (s *settings) examined(ctx context.Context) (hub.Config, []io.Closer, []doctor.Result) {
+func (s *Settings) examined(ctx context.Context) (hub.Config, []io.Closer, []doctor.Result) {
 	log := slog.New(slog.DiscardHandler)
 	var cfg hub.Config
 	s.values(&cfg)
@@ -300,7 +300,7 @@ func (s *settings) examined(ctx context.Context) (hub.Config, []io.Closer, []doc
 }
 
 // blobsToRead opens the store of files and changes nothing.
-func (s *settings) blobsToRead(ctx context.Context, log *slog.Logger) (blobs, error) {
+func (s *Settings) blobsToRead(ctx context.Context, log *slog.Logger) (Blobs, error) {
 	path, ok := s.blobDir()
 	if !ok {
 		return s.openBlobs(ctx, log)

@@ -9,7 +9,7 @@ import (
 const modeExternal = "external"
 
 // checkMode checks the settings of external mode, which builtin mode would ignore.
-func (s *settings) checkMode() {
+func (s *Settings) checkMode() {
 	required := []*string{&s.IDPIssuer, &s.IDPClientID, &s.IDPSecret}
 	if s.AuthMode != modeExternal {
 		for _, field := range append(required, &s.IDPCert, &s.IDPGroups) {
@@ -41,7 +41,7 @@ func (s *settings) checkMode() {
 }
 
 // applyExternal sets the fields of external mode.
-func (s *settings) applyExternal(cfg *hub.Config) {
+func (s *Settings) applyExternal(cfg *hub.Config) {
 	if s.AuthMode != modeExternal {
 		return
 	}

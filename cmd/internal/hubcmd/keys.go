@@ -19,7 +19,7 @@ import (
 const keyFile = "encryption.key"
 
 // existingKeys returns the configured keys, or the stored one.
-func (s *settings) existingKeys() ([]string, error) {
+func (s *Settings) existingKeys() ([]string, error) {
 	if s.EncryptionKeys != "" {
 		keys := strings.Split(s.EncryptionKeys, ",")
 		if _, err := secret.Parse(keys...); err != nil {
@@ -38,7 +38,7 @@ func (s *settings) existingKeys() ([]string, error) {
 }
 
 // encryptionKeys is existingKeys, and generates a key at the first start.
-func (s *settings) encryptionKeys(log *slog.Logger) ([]string, error) {
+func (s *Settings) encryptionKeys(log *slog.Logger) ([]string, error) {
 	path := filepath.Join(s.DataDir, keyFile)
 	keys, err := s.existingKeys()
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -109,7 +109,7 @@ const storageFile = "storage.id"
 
 // storageID returns the id of the data directory, or "" if it has neither deployments nor files of
 // tools and skills.
-func (s *settings) storageID() (string, error) {
+func (s *Settings) storageID() (string, error) {
 	if s.Deployer != deployProcess && s.BlobURL != "" {
 		return "", nil
 	}

@@ -29,11 +29,11 @@ type Local struct {
 
 // ServeLocal serves a hub until ctx ends. Of the environment, it uses what its agents may have.
 func ServeLocal(ctx context.Context, cfg Local) error {
-	own := map[string]string{"HUB_ADDR": cfg.Addr, "HUB_DATA_DIR": cfg.DataDir, "HUB_PROBE_ALLOW_PRIVATE": "true", "HUB_DRAIN_TIMEOUT": "1s"}
+	own := map[string]string{"HUB_ADDR": cfg.Addr, "HUB_DATA_DIR": cfg.DataDir, "HUB_PROBE_ALLOW_PRIVATE": "true", "HUB_DRAIN_TIMEOUT": "1s", "OTEL_SDK_DISABLED": "true"}
 	passed := localEnv()
 	var served atomic.Pointer[hub.Hub] // from before the first request
 	authenticate := func(r *http.Request) (*hub.Caller, error) { return cfg.authenticate(r, served.Load()) }
-	s := &settings{authenticate: authenticate, getenv: func(name string) string {
+	s := &Settings{authenticate: authenticate, Getenv: func(name string) string {
 		if value, ok := own[name]; ok {
 			return value
 		}

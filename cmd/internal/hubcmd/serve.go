@@ -20,7 +20,7 @@ import (
 
 // open returns a hub with the settings. A nil addr means an offline hub, which serves no requests.
 // files are required unless it is offline. seen may be nil.
-func (s *settings) open(ctx context.Context, addr net.Addr, files blob.Driver, seen *telemetry.Telemetry, log *slog.Logger) (*hub.Hub, error) {
+func (s *Settings) open(ctx context.Context, addr net.Addr, files blob.Driver, seen telemetry.Telemetry, log *slog.Logger) (*hub.Hub, error) {
 	cfg := hub.Config{Version: daemon.Version(), Logger: log, Artifacts: files}
 	s.values(&cfg)
 	if seen != nil {
@@ -64,7 +64,7 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files blob.Driver, s
 }
 
 // explainKey adds the remedy to the error of an encryption key that is missing.
-func (s *settings) explainKey(err error) error {
+func (s *Settings) explainKey(err error) error {
 	if !errors.Is(err, secret.ErrUnknownKey) {
 		return err
 	}
@@ -78,7 +78,7 @@ func (s *settings) explainKey(err error) error {
 }
 
 // report prints that the settings are valid, or returns all errors. It opens and creates nothing.
-func (s *settings) report(stdout io.Writer) error {
+func (s *Settings) report(stdout io.Writer) error {
 	if err := s.check(); err != nil {
 		return fmt.Errorf("the settings have errors:\n%w", err)
 	}
@@ -89,7 +89,7 @@ func (s *settings) report(stdout io.Writer) error {
 
 // serve serves requests until ctx ends, and then drains. It calls started before the first request,
 // and ended with the number of processes of agents that continue without the hub, if there are any.
-func (s *settings) serve(ctx context.Context, log *slog.Logger, started func(*hub.Hub, net.Addr), ended func(running int)) error {
+func (s *Settings) serve(ctx context.Context, log *slog.Logger, started func(*hub.Hub, net.Addr), ended func(running int)) error {
 	if err := s.check(); err != nil { // before the port is taken
 		return err
 	}
@@ -117,9 +117,9 @@ func (s *settings) serve(ctx context.Context, log *slog.Logger, started func(*hu
 
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	seen, err := telemetry.Start(serving, telemetry.Config{
-		Service: "agenthost-hub", Version: daemon.Version(), Settings: s.Settings, Logger: log,
-	}, s.MetricsAddr, s.MetricsHosts)
+	seen, err := s.drivers.Start(serving, telemetry.Config{
+		Service: "agenthost-hub", Version: daemon.Version(), Settings: s.Settings, Addr: s.MetricsAddr, Hosts: s.MetricsHosts, Logger: log,
+	})
 	if err != nil {
 		return errors.Join(err, files.Close())
 	}

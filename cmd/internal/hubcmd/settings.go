@@ -49,9 +49,9 @@ Examples:
   {{.CommandPath}} admin-token acme/ada                 if the identity provider is unavailable
 {{end}}`
 
-// settings are what the program reads from its flags, the environment and a file, see
+// Settings are what the program reads from its flags, the environment and a file, see
 // [daemon.Read].
-type settings struct {
+type Settings struct {
 	Config         daemon.File     `env:"HUB_CONFIG" flag:"config" help:"YAML file with settings"`
 	Addr           string          `env:"HUB_ADDR" key:"addr" flag:"addr" envDefault:"127.0.0.1:8080" help:"address to listen on"`
 	DataDir        string          `env:"HUB_DATA_DIR" key:"dataDir" envDefault:"data" help:"directory of the database and generated secrets"`
@@ -136,18 +136,21 @@ type settings struct {
 
 	*daemon.Origins
 
+	// Getenv returns the variables of the environment.
+	Getenv func(string) string
+
+	drivers      Drivers
 	checkOnly    bool
-	getenv       func(string) string
 	authenticate func(*http.Request) (*hub.Caller, error) // of a program that embeds the hub, or nil
 }
 
 // databaseURL returns the URL of the database.
-func (s *settings) databaseURL() string {
+func (s *Settings) databaseURL() string {
 	return cmp.Or(s.DatabaseURL, "sqlite://"+filepath.Join(s.DataDir, "hub.db"))
 }
 
 // databaseFile returns the path of the SQLite database, or "" with PostgreSQL.
-func (s *settings) databaseFile() string {
+func (s *Settings) databaseFile() string {
 	if path, ok := strings.CutPrefix(s.databaseURL(), "sqlite://"); ok {
 		return path
 	}
@@ -156,19 +159,19 @@ func (s *settings) databaseFile() string {
 }
 
 // shared reports whether several replicas may use the database.
-func (s *settings) shared() bool { return !strings.HasPrefix(s.databaseURL(), "sqlite:") }
+func (s *Settings) shared() bool { return !strings.HasPrefix(s.databaseURL(), "sqlite:") }
 
 // read reads the settings. Their faults are those of check.
-func (s *settings) read(flags *pflag.FlagSet) { s.Origins = daemon.Read(s, s.getenv, flags) }
+func (s *Settings) read(flags *pflag.FlagSet) { s.Origins = daemon.Read(s, s.Getenv, flags) }
 
 // check returns an error with all settings that are invalid or unsafe, each with the remedy.
-func (s *settings) check() error {
+func (s *Settings) check() error {
 	s.checkAddress()
 	s.checkMode()
 	s.checkDatabase()
 	s.checkDeployer()
 	s.checkGateway()
-	s.Settings.Check(s.Origins)
+	s.drivers.Check(&s.Settings, &s.MetricsAddr, s.Origins)
 	s.bucket()
 	s.values(&hub.Config{})
 	if s.OpsKey != "" && s.OpsKey == s.PushKey {
@@ -179,7 +182,7 @@ func (s *settings) check() error {
 }
 
 // checkAddress checks the addresses of the hub.
-func (s *settings) checkAddress() {
+func (s *Settings) checkAddress() {
 	if _, _, err := net.SplitHostPort(s.MetricsAddr); s.MetricsAddr != "" && err != nil {
 		s.Fault(&s.MetricsAddr, "%q is not an address: use host:port, such as 127.0.0.1:9464", s.MetricsAddr)
 	}
@@ -200,7 +203,7 @@ func (s *settings) checkAddress() {
 	}
 }
 
-func (s *settings) checkDatabase() {
+func (s *Settings) checkDatabase() {
 	scheme, _, ok := strings.Cut(s.databaseURL(), "://")
 	switch {
 	case !ok || !slices.Contains([]string{"sqlite", "postgres", "postgresql"}, scheme):

@@ -20,7 +20,7 @@ const day = 24 * time.Hour
 
 // values sets the fields of hub.Config that no part of the hub is made for. It adds the faults of
 // their settings.
-func (s *settings) values(cfg *hub.Config) {
+func (s *Settings) values(cfg *hub.Config) {
 	cfg.DatabaseURL = s.databaseURL()
 	cfg.GatewayURL = string(s.GatewayURL)
 	cfg.SetupToken = s.SetupToken
@@ -60,7 +60,7 @@ func loopback(host string) bool {
 }
 
 // publicURL returns the base of links: the setting, or the listen address.
-func (s *settings) publicURL(addr net.Addr) string {
+func (s *Settings) publicURL(addr net.Addr) string {
 	if s.PublicURL != "" {
 		return string(s.PublicURL)
 	}
@@ -74,7 +74,7 @@ func (s *settings) publicURL(addr net.Addr) string {
 }
 
 // artifactURL returns the address of OSS_CDN_HOST, or "" for the hub's own.
-func (s *settings) artifactURL() string {
+func (s *Settings) artifactURL() string {
 	address := s.CDNHost
 	if address != "" && !strings.Contains(address, "://") {
 		address = "https://" + address

@@ -27,8 +27,8 @@ import (
 func IsChild() bool { return host.IsChild(os.Args) }
 
 // RunChild does the work of a child, and returns when it has ended.
-func RunChild() error {
-	s := &settings{getenv: os.Getenv}
+func RunChild(drivers Drivers) error {
+	s := &settings{getenv: os.Getenv, drivers: drivers}
 	s.read(nil)
 	process := host.Process{
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Getenv: os.Getenv, Signals: daemon.Notify(),
@@ -36,7 +36,7 @@ func RunChild() error {
 	}
 	if os.Args[1] == agentvalue.DeployedArg {
 		s.readBus(&agent.File{})
-		s.Settings.Check(s.Origins)
+		s.drivers.Check(&s.Settings, new(string), s.Origins)
 		if err := s.Err(); err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func RunChild() error {
 			defer bus.Close()
 		}
 
-		observed, err := telemetry.New(context.Background(), telemetry.Config{
+		observed, err := drivers.Start(context.Background(), telemetry.Config{
 			Service: service, Version: daemon.Version(), Settings: s.Settings, Logger: process.Logger,
 		})
 		if err != nil {
@@ -71,8 +71,8 @@ func RunChild() error {
 }
 
 // Command returns the command. It serves until the context of its execution ends.
-func Command(getenv func(string) string, stdout, stderr io.Writer) *cobra.Command {
-	s := &settings{getenv: getenv}
+func Command(drivers Drivers, getenv func(string) string, stdout, stderr io.Writer) *cobra.Command {
+	s := &settings{getenv: getenv, drivers: drivers}
 	cmd := &cobra.Command{
 		Use:           "runtime",
 		Short:         "Serve agents, as the hub does for each deployment",

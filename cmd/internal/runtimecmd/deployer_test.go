@@ -27,7 +27,7 @@ func execute(ctx context.Context, t *testing.T, dir, config string, stdout, log 
 	t.Helper()
 	path := filepath.Join(dir, "agents.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(config), 0o600))
-	cmd := runtimecmd.Command(daemontest.Getenv(nil), stdout, log)
+	cmd := runtimecmd.Command(runtimecmd.Drivers{}, daemontest.Getenv(nil), stdout, log)
 	cmd.SetArgs(append([]string{"--addr", "127.0.0.1:0", "--config", path}, args...))
 	return cmd.ExecuteContext(ctx)
 }

@@ -25,7 +25,7 @@ import (
 // served is what a runtime needs only to serve requests. Each field may be nil.
 type served struct {
 	sessions sessions
-	observed *telemetry.Telemetry
+	observed telemetry.Telemetry
 	bus      run.Bus
 }
 
@@ -65,7 +65,7 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, with served, x
 }
 
 // observe sets the telemetry of a runtime.
-func observe(c *runtime.Config, t *telemetry.Telemetry, s *telemetry.Settings) {
+func observe(c *runtime.Config, t telemetry.Telemetry, s *telemetry.Settings) {
 	c.MeterProvider, c.TracerProvider, c.TraceContent = t.MeterProvider(), t.TracerProvider(), s.CaptureContent
 }
 

@@ -26,7 +26,7 @@ func TestKeysOfAFileAreReplaced(t *testing.T) {
 	}
 	write(config, demo)
 	start := func(ctx context.Context, in *daemontest.Instance, env ...string) error {
-		cmd := runtimecmd.Command(daemontest.Getenv(append(env, "AGENT_HTTP_API_KEY_FILE", file)), in.Stdout, in.Log)
+		cmd := runtimecmd.Command(runtimecmd.Drivers{}, daemontest.Getenv(append(env, "AGENT_HTTP_API_KEY_FILE", file)), in.Stdout, in.Log)
 		cmd.SetArgs([]string{"--addr", "127.0.0.1:0", "--config", config})
 		return cmd.ExecuteContext(ctx)
 	}
@@ -80,7 +80,7 @@ func TestAConfigurationNamesAKeyOfAFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(config, []byte(
 		`agents: [{id: a, model: m, provider: {protocol: openai, apiKey: "${OPENAI_API_KEY}"}}]`), 0o600))
 	check := func(env ...string) error {
-		cmd := runtimecmd.Command(daemontest.Getenv(env), io.Discard, io.Discard)
+		cmd := runtimecmd.Command(runtimecmd.Drivers{}, daemontest.Getenv(env), io.Discard, io.Discard)
 		cmd.SetArgs([]string{"--config", config, "--check"})
 		return cmd.ExecuteContext(t.Context())
 	}

@@ -34,9 +34,9 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer stop()
-	observed, err := telemetry.Start(serving, telemetry.Config{
-		Service: service, Version: daemon.Version(), Settings: s.Settings, Logger: log,
-	}, s.MetricsAddr, s.Hosts)
+	observed, err := s.drivers.Start(serving, telemetry.Config{
+		Service: service, Version: daemon.Version(), Settings: s.Settings, Addr: s.MetricsAddr, Hosts: s.Hosts, Logger: log,
+	})
 	if err != nil {
 		_ = sessions.Close() // it contains no sessions
 		return err

@@ -15,7 +15,6 @@ import (
 	"github.com/seed93082962/agenthost/cmd/internal/telemetry"
 	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/runtime/agent"
-	"github.com/seed93082962/agenthost/runtime/run/natsbus"
 )
 
 // help is a template: cobra inserts the flags.
@@ -73,7 +72,8 @@ type settings struct {
 
 	checkOnly bool
 	getenv    func(string) string
-	bus       *natsbus.Config // nil without one
+	drivers   Drivers
+	bus       BusConfig // nil without one
 }
 
 // read reads the settings. Their faults are those of readFile.
@@ -98,7 +98,7 @@ func (s *settings) readFile() (*agent.File, error) {
 	s.readKeys(file)
 	s.readBus(file)
 	s.workIn(file)
-	s.Settings.Check(s.Origins)
+	s.drivers.Check(&s.Settings, &s.MetricsAddr, s.Origins)
 	if err := errors.Join(err, s.Err()); err != nil {
 		return nil, err
 	}

@@ -1,3 +1,5 @@
+// Package telemetry has the settings of the metrics and the traces of a server command. The package
+// export has the exporters, which not every program links.
 package telemetry
 
 import (
@@ -7,9 +9,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-
-	"go.opentelemetry.io/otel/attribute"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 )
@@ -35,13 +34,17 @@ type Settings struct {
 
 // Check adds the faults of the settings to their origins.
 func (s *Settings) Check(o *daemon.Origins) {
-	_, err := s.ratio()
+	_, err := s.Ratio()
 	o.Invalid(&s.OTLPSamplerArg, err)
-	_, err = s.sampler()
-	o.Invalid(&s.OTLPSampler, err)
-	_, err = pairs(s.OTLPHeaders)
+	switch strings.TrimPrefix(s.OTLPSampler, "parentbased_") {
+	case "always_on", "always_off", "traceidratio":
+	default:
+		o.Fault(&s.OTLPSampler, "%.40q is not supported; use always_on, always_off, traceidratio, or one of them after parentbased_", s.OTLPSampler)
+	}
+
+	_, err = Pairs(s.OTLPHeaders)
 	o.Invalid(&s.OTLPHeaders, err)
-	_, err = pairs(s.OTLPResource)
+	_, err = Pairs(s.OTLPResource)
 	o.Invalid(&s.OTLPResource, err)
 	_, err = s.Endpoint()
 	if s.OTLPTracesEndpoint != "" {
@@ -78,31 +81,8 @@ func (s *Settings) Endpoint() (string, error) {
 	return u.String(), nil
 }
 
-// sampler returns the sampler of the settings.
-func (s *Settings) sampler() (sdktrace.Sampler, error) {
-	kind, based := strings.CutPrefix(s.OTLPSampler, "parentbased_")
-	var sampler sdktrace.Sampler
-	switch kind {
-	case "always_on":
-		sampler = sdktrace.AlwaysSample()
-	case "always_off":
-		sampler = sdktrace.NeverSample()
-	case "traceidratio":
-		ratio, _ := s.ratio() // Check reports the error
-		sampler = sdktrace.TraceIDRatioBased(ratio)
-	default:
-		return nil, fmt.Errorf("%.40q is not supported; use always_on, always_off, traceidratio, or one of them after parentbased_", s.OTLPSampler)
-	}
-
-	if based {
-		sampler = sdktrace.ParentBased(sampler)
-	}
-
-	return sampler, nil
-}
-
-// ratio returns the argument of the sampler.
-func (s *Settings) ratio() (float64, error) {
+// Ratio returns the argument of the sampler.
+func (s *Settings) Ratio() (float64, error) {
 	ratio, err := strconv.ParseFloat(s.OTLPSamplerArg, 64)
 	if err != nil || !(ratio >= 0 && ratio <= 1) { // also NaN
 		return 0, fmt.Errorf("%.40q is not a number from 0 to 1", s.OTLPSamplerArg)
@@ -111,27 +91,8 @@ func (s *Settings) ratio() (float64, error) {
 	return ratio, nil
 }
 
-// resource returns the attributes of the server.
-func (s *Settings) resource(service, version string) ([]attribute.KeyValue, error) {
-	given, err := pairs(s.OTLPResource)
-	if err != nil {
-		return nil, err
-	}
-
-	attributes := []attribute.KeyValue{attribute.String("service.name", service), attribute.String("service.version", version)}
-	for key, value := range given {
-		attributes = append(attributes, attribute.String(key, value))
-	}
-
-	if s.OTLPService != "" {
-		attributes = append(attributes, attribute.String("service.name", s.OTLPService))
-	}
-
-	return attributes, nil // of two with one key, the last one is used
-}
-
-// pairs reads a list such as "key=value,other=value". The specification encodes values as in a URL.
-func pairs(list string) (map[string]string, error) {
+// Pairs reads a list such as "key=value,other=value". The specification encodes values as in a URL.
+func Pairs(list string) (map[string]string, error) {
 	values := map[string]string{}
 	for pair := range strings.SplitSeq(list, ",") {
 		if strings.TrimSpace(pair) == "" {

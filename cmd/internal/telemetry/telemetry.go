@@ -1,32 +1,10 @@
-// Package telemetry builds the metrics and the traces of a server command: a meter provider that
-// Prometheus scrapes, and a tracer provider that exports spans with OTLP over HTTP.
-//
-//	t, err := telemetry.New(ctx, telemetry.Config{
-//		Service: "agenthost-hub", Settings: settings, Metrics: true, Logger: log,
-//	})
-//	...
-//	defer t.Shutdown(ctx)
-//
-// The libraries of a server receive the providers in their Config. A provider that is off is nil.
 package telemetry
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"net/http"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"go.opentelemetry.io/otel"
-	exporter "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/metric"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/exemplar"
-	"go.opentelemetry.io/otel/sdk/resource"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -38,120 +16,35 @@ type Config struct {
 	Version string
 	// Settings are those of the environment. Without an endpoint, traces are off.
 	Settings Settings
-	// Metrics enables the meter provider.
-	Metrics bool
+	// Addr is the private address of the metrics. An empty one turns them off.
+	Addr string
+	// Hosts are the names under which Addr is called, in addition to addresses and localhost.
+	Hosts []string
 	// Logger receives failed exports. Required.
 	Logger *slog.Logger
 }
 
-// Telemetry has the providers of a server. The caller shuts it down.
-type Telemetry struct {
-	log      *slog.Logger
-	registry *prometheus.Registry // nil without metrics
-	meters   *sdkmetric.MeterProvider
-	tracers  *sdktrace.TracerProvider
+// Telemetry has the providers of a server. A provider that is off is nil.
+type Telemetry interface {
+	MeterProvider() metric.MeterProvider
+	TracerProvider() trace.TracerProvider
+	// Shutdown exports the spans that are left, in at most 5 s, and stops both providers. It logs
+	// what fails.
+	Shutdown(ctx context.Context)
 }
 
-// New builds the providers. It connects to nothing: an endpoint that is unavailable is an error of
-// the first export.
-func New(ctx context.Context, cfg Config) (*Telemetry, error) {
-	t := &Telemetry{log: cfg.Logger}
-	res, err := cfg.resource(ctx)
-	if err == nil && cfg.Metrics {
-		err = t.measure(res)
-	}
+// Start builds the providers, and serves the metrics until ctx ends. It connects to nothing: an
+// endpoint that is unavailable is an error of the first export. The caller shuts them down.
+type Start func(ctx context.Context, cfg Config) (Telemetry, error)
 
-	if err == nil && cfg.Settings.Traces() {
-		t.tracers, err = newTracers(ctx, cfg.Settings, res, cfg.Logger)
-	}
+// Off is the telemetry of a program that exports nothing.
+type Off struct{}
 
-	if err != nil {
-		return nil, fmt.Errorf("set up telemetry: %w", err)
-	}
+// MeterProvider implements Telemetry.
+func (Off) MeterProvider() metric.MeterProvider { return nil }
 
-	return t, nil
-}
+// TracerProvider implements Telemetry.
+func (Off) TracerProvider() trace.TracerProvider { return nil }
 
-// resource describes the server in metrics and traces.
-func (c *Config) resource(ctx context.Context) (*resource.Resource, error) {
-	attributes, err := c.Settings.resource(c.Service, c.Version)
-	if err != nil {
-		return nil, err
-	}
-
-	return resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(attributes...))
-}
-
-// maxSeries bounds the series of one metric. Measurements beyond it are added to one series with
-// the label otel_metric_overflow.
-const maxSeries = 5000
-
-// measure builds the meter provider with a registry of its own.
-func (t *Telemetry) measure(res *resource.Resource) error {
-	t.registry = prometheus.NewRegistry()
-	t.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	reader, err := exporter.New(exporter.WithRegisterer(t.registry), exporter.WithoutScopeInfo())
-	if err != nil {
-		return err
-	}
-
-	t.meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithResource(res),
-		sdkmetric.WithCardinalityLimit(maxSeries), sdkmetric.WithExemplarFilter(exemplar.AlwaysOffFilter))
-	return nil
-}
-
-// MeterProvider returns the provider of the metrics, or nil if they are off.
-func (t *Telemetry) MeterProvider() metric.MeterProvider {
-	if t.meters == nil {
-		return nil // and not a nil pointer in an interface
-	}
-
-	return t.meters
-}
-
-// TracerProvider returns the provider of the traces, or nil if they are off.
-func (t *Telemetry) TracerProvider() trace.TracerProvider {
-	if t.tracers == nil {
-		return nil
-	}
-
-	return t.tracers
-}
-
-// maxScrapes bounds the number of concurrent scrapes.
-const maxScrapes = 4
-
-// Handler serves GET /metrics. It requires no key: it belongs on a private address.
-func (t *Telemetry) Handler() http.Handler {
-	mux := http.NewServeMux()
-	if t.registry != nil {
-		mux.Handle("GET /metrics", promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{
-			MaxRequestsInFlight: maxScrapes, Timeout: 20 * time.Second,
-			ErrorLog: slog.NewLogLogger(t.log.Handler(), slog.LevelWarn),
-		}))
-	}
-
-	return mux
-}
-
-// shutdownTimeout bounds the last export.
-const shutdownTimeout = 5 * time.Second
-
-// Shutdown exports the spans that are left, in at most 5 s, and stops both providers. It logs what
-// fails.
-func (t *Telemetry) Shutdown(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
-	defer cancel()
-	if t.tracers != nil {
-		if err := t.tracers.Shutdown(ctx); err != nil {
-			t.log.Warn("export the last traces", "err", err)
-		}
-	}
-
-	if t.meters != nil {
-		_ = t.meters.Shutdown(ctx) // a reader that is scraped has nothing to export
-	}
-}
-
-// handleErrors logs the errors of the SDK, which has no other place for them than its global.
-func handleErrors(log *failureLog) { otel.SetErrorHandler(otel.ErrorHandlerFunc(log.report)) }
+// Shutdown implements Telemetry.
+func (Off) Shutdown(context.Context) {}

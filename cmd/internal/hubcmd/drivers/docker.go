@@ -1,4 +1,4 @@
-package hubcmd
+package drivers
 
 import (
 	"cmp"
@@ -9,12 +9,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
+	"github.com/seed93082962/agenthost/cmd/internal/hubcmd"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/docker"
-	"github.com/seed93082962/agenthost/hub/deploy/process"
 	"github.com/seed93082962/agenthost/internal/pattern"
 )
 
@@ -22,10 +21,10 @@ import (
 const shownEnv = "AGENT_LOG_LEVEL LANG TZ HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy"
 
 // dockerConfig returns the configuration of DEPLOYER=docker. It adds the faults of its settings.
-func (s *settings) dockerConfig() docker.Config {
+func dockerConfig(s *hubcmd.Settings) docker.Config {
 	cfg := docker.Config{
-		Host: cmp.Or(s.DockerHost, "unix:///var/run/docker.sock"), Image: s.Image, Subnets: s.DockerSubnets, Default: s.defaultDeployment(),
-		HubContainer: s.DockerHub, Env: s.containerEnv("every user of the Docker engine would see in the containers"),
+		Host: cmp.Or(s.DockerHost, "unix:///var/run/docker.sock"), Image: s.Image, Subnets: s.DockerSubnets, Default: s.DefaultDeployment(),
+		HubContainer: s.DockerHub, Env: containerEnv(s, "every user of the Docker engine would see in the containers"),
 	}
 	switch {
 	case !s.DockerTLS && s.DockerCerts != "":
@@ -33,7 +32,7 @@ func (s *settings) dockerConfig() docker.Config {
 	case s.DockerTLS && !strings.HasPrefix(cfg.Host, "tcp://"):
 		s.Fault(&s.DockerTLS, "DOCKER_HOST does not begin with tcp://")
 	case s.DockerTLS: // as the command docker finds it
-		cfg.CertDir = cmp.Or(s.DockerCerts, filepath.Join(s.getenv("HOME"), ".docker"))
+		cfg.CertDir = cmp.Or(s.DockerCerts, filepath.Join(s.Getenv("HOME"), ".docker"))
 	}
 
 	switch s.DockerHub {
@@ -48,10 +47,10 @@ func (s *settings) dockerConfig() docker.Config {
 }
 
 // containerEnv returns the environment of containers. who sees it is part of a fault.
-func (s *settings) containerEnv(who string) []string {
+func containerEnv(s *hubcmd.Settings, who string) []string {
 	var env []string
 	for name := range strings.FieldsSeq(shownEnv) {
-		value := s.getenv(name)
+		value := s.Getenv(name)
 		if value == "" {
 			continue
 		}
@@ -103,69 +102,32 @@ func hasPassword(proxy string) bool {
 	return err != nil || u.User != nil || strings.Contains(proxy, "@")
 }
 
-// former returns the driver of the platform on which a hub with another deployer may have left
-// runtimes, or nil. A hub of a cluster stops containers if it has the address of their engine.
-func (s *settings) former(log *slog.Logger) (deploy.Driver, error) {
-	switch {
-	case s.Deployer == deployKubernetes && s.DockerHost != "":
-		return s.docker(log)
-	case s.Deployer == deployDocker || s.Deployer == deployKubernetes:
-		return s.formerProcesses(log)
-	}
+// openDocker prepares the driver of DEPLOYER=docker.
+func openDocker(s *hubcmd.Settings) hubcmd.OpenDeployer {
+	cfg := dockerConfig(s)
+	return func(log *slog.Logger) (deploy.Driver, error) {
+		if addr, err := net.ResolveTCPAddr("tcp", s.Addr); err == nil && addr.IP.IsUnspecified() && cfg.HubContainer == "" {
+			log.Warn("the containers of agents reach this address through the gateway of their network: listen on one address, such as a loopback address",
+				"addr", s.Addr)
+		}
 
-	return nil, nil //nolint:nilnil // there is none
-}
+		traces := containerTracesOf(s, log)
+		cfg.Env, cfg.Secrets = append(cfg.Env, traces.env...), traces.secrets
+		driver, err := docker.New(cfg)
+		if err != nil {
+			return nil, err
+		}
 
-// formerProcesses returns the driver of deployments that a hub with DEPLOYER=process has left, or
-// nil.
-func (s *settings) formerProcesses(log *slog.Logger) (deploy.Driver, error) {
-	dir := filepath.Join(s.DataDir, deploymentsDir)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, nil //nolint:nilerr,nilnil // there are none
-	}
+		err = driver.Check(context.Background())
+		if errors.Is(err, deploy.ErrUnavailable) {
+			log.Warn("agents cannot be deployed until the Docker engine responds", "err", err)
+			return driver, nil
+		}
 
-	if left := slices.DeleteFunc(entries, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") }); len(left) > 0 {
-		log.Warn("files of agents that were processes remain: when their processes have ended, copy what is needed, and delete the directory",
-			"file", dir, "entries", len(left))
-	}
+		if err != nil {
+			return nil, errors.Join(err, driver.Close())
+		}
 
-	driver, err := process.New(process.Config{Dir: dir})
-	if errors.Is(err, errors.ErrUnsupported) {
-		return nil, nil //nolint:nilnil // there are none
-	}
-
-	if err != nil {
-		return nil, err
-	}
-
-	return driver, nil
-}
-
-// docker returns the driver of DEPLOYER=docker.
-func (s *settings) docker(log *slog.Logger) (deploy.Driver, error) {
-	cfg := s.dockerConfig()
-	if addr, err := net.ResolveTCPAddr("tcp", s.Addr); err == nil && addr.IP.IsUnspecified() && cfg.HubContainer == "" {
-		log.Warn("the containers of agents reach this address through the gateway of their network: listen on one address, such as a loopback address",
-			"addr", s.Addr)
-	}
-
-	traces := s.containerTraces(log)
-	cfg.Env, cfg.Secrets = append(cfg.Env, traces.env...), traces.secrets
-	driver, err := docker.New(cfg)
-	if err != nil {
-		return nil, err
-	}
-
-	err = driver.Check(context.Background())
-	if errors.Is(err, deploy.ErrUnavailable) {
-		log.Warn("agents cannot be deployed until the Docker engine responds", "err", err)
 		return driver, nil
 	}
-
-	if err != nil {
-		return nil, errors.Join(err, driver.Close())
-	}
-
-	return driver, nil
 }

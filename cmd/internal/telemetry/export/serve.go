@@ -1,4 +1,4 @@
-package telemetry
+package export
 
 import (
 	"context"
@@ -9,19 +9,22 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/seed93082962/agenthost/cmd/internal/telemetry"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 )
 
-// Start is New, and serves the metrics on an address, if it is not empty, until ctx ends. The
-// caller shuts down what it returns.
-func Start(ctx context.Context, cfg Config, addr string, hosts []string) (*Telemetry, error) {
-	cfg.Metrics = addr != ""
+// Start implements telemetry.Start.
+func Start(ctx context.Context, cfg telemetry.Config) (telemetry.Telemetry, error) {
 	t, err := New(ctx, cfg)
-	if err != nil || addr == "" {
-		return t, err
+	if err != nil {
+		return nil, err // and not a nil pointer in an interface
 	}
 
-	listening, err := t.Serve(ctx, addr, hosts)
+	if cfg.Addr == "" {
+		return t, nil
+	}
+
+	listening, err := t.Serve(ctx, cfg.Addr, cfg.Hosts)
 	if err != nil {
 		t.Shutdown(ctx)
 		return nil, err

@@ -1,4 +1,4 @@
-package hubcmd
+package drivers
 
 import (
 	"cmp"
@@ -6,12 +6,13 @@ import (
 	"net/url"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
+	"github.com/seed93082962/agenthost/cmd/internal/hubcmd"
 	"github.com/seed93082962/agenthost/hub/deploy/kubernetes"
 	"github.com/seed93082962/agenthost/runtime/run/natsbus"
 )
 
 // bus returns the bus of the replicas of runtimes, or nil. It adds the faults of its settings.
-func (s *settings) bus() *kubernetes.Bus {
+func bus(s *hubcmd.Settings) *kubernetes.Bus {
 	if s.BusURL == "" {
 		return nil
 	}

@@ -1,15 +1,18 @@
-package telemetry
+package export
 
 import (
 	"cmp"
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"golang.org/x/time/rate"
+
+	"github.com/seed93082962/agenthost/cmd/internal/telemetry"
 )
 
 // Bounds of the spans that wait for their export. Spans beyond the queue are dropped.
@@ -20,18 +23,13 @@ const (
 )
 
 // newTracers returns a provider that exports to the endpoint of the settings.
-func newTracers(ctx context.Context, s Settings, res *resource.Resource, log *slog.Logger) (*sdktrace.TracerProvider, error) {
+func newTracers(ctx context.Context, s telemetry.Settings, res *resource.Resource, log *slog.Logger) (*sdktrace.TracerProvider, error) {
 	endpoint, err := s.Endpoint()
 	if err != nil {
 		return nil, err
 	}
 
-	headers, err := pairs(s.OTLPHeaders)
-	if err != nil {
-		return nil, err
-	}
-
-	sampler, err := s.sampler()
+	headers, err := telemetry.Pairs(s.OTLPHeaders)
 	if err != nil {
 		return nil, err
 	}
@@ -51,8 +49,22 @@ func newTracers(ctx context.Context, s Settings, res *resource.Resource, log *sl
 	limits.AttributeValueLengthLimit = maxAttribute
 	return sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(quiet{client, failures}, sdktrace.WithMaxQueueSize(maxQueued), sdktrace.WithMaxExportBatchSize(maxBatch)),
-		sdktrace.WithResource(res), sdktrace.WithSampler(sampler), sdktrace.WithRawSpanLimits(limits),
+		sdktrace.WithResource(res), sdktrace.WithSampler(sampler(s)), sdktrace.WithRawSpanLimits(limits),
 	), nil
+}
+
+// sampler returns the sampler of valid settings.
+func sampler(s telemetry.Settings) sdktrace.Sampler {
+	kind, based := strings.CutPrefix(s.OTLPSampler, "parentbased_")
+	ratio, _ := s.Ratio()
+	sampler := map[string]sdktrace.Sampler{
+		"always_on": sdktrace.AlwaysSample(), "always_off": sdktrace.NeverSample(), "traceidratio": sdktrace.TraceIDRatioBased(ratio),
+	}[kind]
+	if based {
+		return sdktrace.ParentBased(sampler)
+	}
+
+	return sampler
 }
 
 // quiet is an exporter whose failures are logged and otherwise ignored.

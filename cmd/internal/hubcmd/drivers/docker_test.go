@@ -1,12 +1,10 @@
-package hubcmd_test
+package drivers
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed93082962/agenthost/cmd/internal/hubcmd"
 )
 
 func TestIDOfTheOwnContainer(t *testing.T) {
@@ -26,6 +24,6 @@ func TestIDOfTheOwnContainer(t *testing.T) {
 		"no container":                        {"27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n", "4:memory:/user.slice\n0::/init.scope\n", "", ""},
 		"a group below that of the container": {"", "4:memory:/docker/" + id + "/agent\n", "", ""},
 	} {
-		require.Equal(t, c.want, hubcmd.ContainerID([]byte(c.mounts), []byte(c.groups), c.host), name)
+		require.Equal(t, c.want, containerID([]byte(c.mounts), []byte(c.groups), c.host), name)
 	}
 }

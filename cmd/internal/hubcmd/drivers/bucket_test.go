@@ -1,4 +1,4 @@
-package hubcmd
+package drivers
 
 import (
 	"fmt"
@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/cmd/internal/hubcmd"
 )
 
 // signer returns the access key id and the session token with which a request was signed.
@@ -134,9 +136,11 @@ func TestCredentialsOfABucket(t *testing.T) {
 			for name, value := range row.env {
 				t.Setenv(name, strings.NewReplacer("SERVER", service.URL, "TOKEN", filepath.Join(dir, "token")).Replace(value))
 			}
-			s := Read(os.Getenv)
-			s.BlobURL = "s3://files?region=eu-central-1&endpoint=" + bucket.URL
-			driver, err := s.openBlobs(t.Context(), slog.New(slog.DiscardHandler))
+			s := &hubcmd.Settings{
+				BlobURL:     "s3://files?region=eu-central-1&endpoint=" + bucket.URL,
+				AccessKeyID: os.Getenv("AWS_ACCESS_KEY_ID"), SecretAccessKey: os.Getenv("AWS_SECRET_ACCESS_KEY"),
+			}
+			driver, err := All().Bucket(s)(t.Context(), slog.New(slog.DiscardHandler))
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, driver.Close()) })
 			_, err = driver.Stat(t.Context(), "tools/x")

@@ -1,4 +1,4 @@
-package hubcmd
+package drivers
 
 import (
 	"cmp"
@@ -8,21 +8,13 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/seed93082962/agenthost/cmd/internal/hubcmd"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // sentTraceEnv names the variables of traces that containers have as the hub has them.
 const sentTraceEnv = "OTEL_EXPORTER_OTLP_TIMEOUT OTEL_TRACES_SAMPLER OTEL_TRACES_SAMPLER_ARG OTEL_RESOURCE_ATTRIBUTES " +
 	"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-
-// traceSecrets returns the secret variables of runtimes that export traces.
-func (s *settings) traceSecrets() map[string]agent.Secret {
-	if !s.Traces() || s.OTLPHeaders == "" {
-		return nil
-	}
-
-	return map[string]agent.Secret{"OTEL_EXPORTER_OTLP_HEADERS": agent.Secret(s.OTLPHeaders)}
-}
 
 // containerTraces is what runtimes need to export traces to the receiver of the hub.
 type containerTraces struct {
@@ -31,9 +23,9 @@ type containerTraces struct {
 	receiver string // host:port
 }
 
-// containerTraces returns nothing if the hub exports no traces, or to an address of its own
+// containerTracesOf returns nothing if the hub exports no traces, or to an address of its own
 // machine, which a container does not reach.
-func (s *settings) containerTraces(log *slog.Logger) containerTraces {
+func containerTracesOf(s *hubcmd.Settings, log *slog.Logger) containerTraces {
 	text, err := s.Endpoint()
 	if err != nil || !s.Traces() {
 		return containerTraces{} // Check reports the error
@@ -52,10 +44,10 @@ func (s *settings) containerTraces(log *slog.Logger) containerTraces {
 
 	var t containerTraces
 	t.receiver = net.JoinHostPort(host, cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))
-	t.secrets = s.traceSecrets()
+	t.secrets = s.TraceSecrets()
 	t.env = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=" + text}
 	for name := range strings.FieldsSeq(sentTraceEnv) {
-		if value := s.getenv(name); value != "" {
+		if value := s.Getenv(name); value != "" {
 			t.env = append(t.env, name+"="+value)
 		}
 	}

@@ -1,4 +1,4 @@
-package telemetry_test
+package export_test
 
 import (
 	"compress/gzip"
@@ -19,6 +19,7 @@ import (
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
 	"github.com/seed93082962/agenthost/cmd/internal/telemetry"
+	"github.com/seed93082962/agenthost/cmd/internal/telemetry/export"
 	"github.com/seed93082962/agenthost/internal/logtest"
 )
 
@@ -36,11 +37,11 @@ func checked(pairs ...string) (s telemetry.Settings, read *daemon.Origins) {
 	return s, read
 }
 
-func start(t *testing.T, cfg telemetry.Config) (*telemetry.Telemetry, *logtest.Buffer) {
+func start(t *testing.T, cfg telemetry.Config) (*export.Telemetry, *logtest.Buffer) {
 	t.Helper()
 	log := &logtest.Buffer{}
 	cfg.Service, cfg.Version, cfg.Logger = "test", "v1", slog.New(slog.NewJSONHandler(log, nil))
-	tel, err := telemetry.New(t.Context(), cfg)
+	tel, err := export.New(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { tel.Shutdown(context.WithoutCancel(t.Context())) })
 	return tel, log
@@ -170,7 +171,7 @@ func TestInvalidSettings(t *testing.T) {
 
 // The metrics of the server, of Go and of the process are served, but not to a web page.
 func TestMetrics(t *testing.T) {
-	tel, _ := start(t, telemetry.Config{Metrics: true})
+	tel, _ := start(t, telemetry.Config{Addr: "127.0.0.1:0"})
 	counter, err := tel.MeterProvider().Meter("t").Int64Counter("agenthost.things", metric.WithDescription("Things."))
 	require.NoError(t, err)
 	counter.Add(t.Context(), 3)
