@@ -49,7 +49,7 @@ type messageLine struct {
 	Run  string    `json:"run,omitempty"` // a former version ignores it
 }
 
-// eventLine and compactionLine are the other lines. Their first fields identify them.
+// eventLine, compactionLine and waitingLine are the other lines. Their first fields identify them.
 type (
 	eventLine struct {
 		Event json.RawMessage `json:"event"`
@@ -60,18 +60,26 @@ type (
 		Compacted []model.Message `json:"compacted"`
 		Time      time.Time       `json:"time"`
 		Run       string          `json:"run,omitempty"`
+		Waiting   json.RawMessage `json:"waiting,omitempty"` // which the compaction does not change
+	}
+	waitingLine struct {
+		Waiting json.RawMessage `json:"waiting"` // null if the session waits no longer
+		Time    time.Time       `json:"time"`
+		Run     string          `json:"run,omitempty"`
 	}
 )
 
 var (
 	eventPrefix      = []byte(`{"event":`)
 	compactionPrefix = []byte(`{"compacted":`)
+	waitingPrefix    = []byte(`{"waiting":`)
 )
 
 // content is the content of a transcript file.
 type content struct {
 	header   header
 	messages []model.Message // since the last compaction, and those that it left
+	waiting  json.RawMessage // nil if the session does not wait
 	events   int             // bytes of the events since then
 	entries  int64           // the number of all entries
 	end      int64           // of the last complete line
@@ -147,7 +155,10 @@ func readTranscript(r io.Reader, size int64, compaction int) (content, error) {
 		}
 
 		c.end += int64(len(line))
-		c.entries = int64(n - 1)
+		if n > 1 && !bytes.HasPrefix(line, waitingPrefix) {
+			c.entries++
+		}
+
 		c.missingNewline = !complete
 	}
 }
@@ -190,7 +201,18 @@ func (c *content) add(line []byte) error {
 			return fmt.Errorf("%w: %w", errDamaged, err)
 		}
 
-		c.messages, c.events = to.Compacted, 0
+		c.messages, c.events, c.waiting = to.Compacted, 0, to.Waiting
+		return nil
+	case bytes.HasPrefix(line, waitingPrefix):
+		var to waitingLine
+		if err := json.Unmarshal(line, &to); err != nil {
+			return fmt.Errorf("%w: %w", errDamaged, err)
+		}
+
+		if c.waiting = to.Waiting; string(to.Waiting) == "null" {
+			c.waiting = nil
+		}
+
 		return nil
 	}
 

@@ -84,7 +84,7 @@ func (f *Files) resume(k key) (_ *transcript, err error) {
 	}
 
 	return &transcript{
-		store: f, key: k, path: path, resumed: true, messages: c.messages, header: c.header, former: c.header.Version < formatVersion,
+		store: f, key: k, path: path, resumed: true, messages: c.messages, waiting: c.waiting, header: c.header, former: c.header.Version < formatVersion,
 		entries: c.entries, events: c.events, file: file, size: info.Size(), end: c.end, missingNewline: c.missingNewline,
 	}, nil
 }

@@ -40,6 +40,7 @@ type memoryState struct {
 	key      key
 	created  time.Time
 	messages []model.Message
+	waiting  json.RawMessage
 	entries  []TranscriptEntry // since the last compaction, which is the first
 	dropped  int64             // the number of entries before it
 	events   int               // bytes of events in entries
@@ -196,6 +197,16 @@ func (s *memorySession) Record(event json.RawMessage) error {
 	return nil
 }
 
+func (s *memorySession) Waiting() json.RawMessage { return s.entry.waiting }
+
+func (s *memorySession) SetWaiting(_ context.Context, waiting json.RawMessage) error {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	s.addBytes(int64(len(waiting) - len(s.entry.waiting)))
+	s.entry.waiting = bytes.Clone(waiting)
+	return nil
+}
+
 func (s *memorySession) Compact(_ context.Context, messages []model.Message) error {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
@@ -203,7 +214,7 @@ func (s *memorySession) Compact(_ context.Context, messages []model.Message) err
 	s.entry.dropped += int64(len(s.entry.entries))
 	s.entry.events = 0
 	s.entry.entries = []TranscriptEntry{{Time: time.Now().UTC(), Run: s.run, Compacted: slices.Clone(messages)}}
-	s.addBytes(overhead + int64(sizeOf(messages)) - s.entry.bytes)
+	s.addBytes(overhead + int64(sizeOf(messages)+len(s.entry.waiting)) - s.entry.bytes)
 	return nil
 }
 

@@ -90,6 +90,10 @@ func readPage(ctx context.Context, from io.Reader, after int64, limit int) (Tran
 			continue
 		}
 
+		if bytes.HasPrefix(line, waitingPrefix) {
+			continue
+		}
+
 		t.Total++
 		if t.Total <= after {
 			continue

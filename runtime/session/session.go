@@ -93,6 +93,15 @@ type Session interface {
 	// leaves an empty session.
 	Compact(ctx context.Context, messages []model.Message) error
 
+	// Waiting returns what the session waits for, as SetWaiting has stored it, or nil. The caller must
+	// not modify it.
+	Waiting() json.RawMessage
+
+	// SetWaiting replaces what the session waits for, which is a JSON value in one line, or nil. It is
+	// not an entry of the transcript, and a compaction does not change it. A value survives a crash of
+	// the machine when Close returns, and nil when SetWaiting does.
+	SetWaiting(ctx context.Context, waiting json.RawMessage) error
+
 	// Record adds an event to the transcript, which is a JSON value in one line. Events before the
 	// first message are stored with it. Events that exceed the limit of a session are omitted.
 	Record(event json.RawMessage) error

@@ -27,6 +27,7 @@ type transcript struct {
 	mu       sync.Mutex // guards the fields below: events may be recorded during an append
 	path     string     // of the file, relative to the root of the store
 	messages []model.Message
+	waiting  json.RawMessage
 	header   header // zero before the first message
 	former   bool   // the file has the format and perhaps the place of a former version
 	entries  int64  // in the file
@@ -89,6 +90,40 @@ func (t *transcript) Record(event json.RawMessage) error {
 	return t.add(line)
 }
 
+func (t *transcript) Waiting() json.RawMessage {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.waiting
+}
+
+func (t *transcript) SetWaiting(_ context.Context, waiting json.RawMessage) error {
+	line, err := encoded(waitingLine{waiting, time.Now().UTC(), t.run})
+	if err != nil {
+		return fmt.Errorf("encode what waits: %w", err)
+	}
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if waiting == nil && t.waiting == nil {
+		return nil
+	}
+
+	if err := t.add(line); err != nil {
+		return err
+	}
+
+	t.entries--
+	if t.waiting = bytes.Clone(waiting); waiting != nil {
+		return nil
+	}
+
+	if err := t.store.sync(t.file, ""); err != nil {
+		return fmt.Errorf("sync transcript: %w", err)
+	}
+
+	return nil
+}
+
 func (t *transcript) Compact(_ context.Context, messages []model.Message) error {
 	for i := range messages { // the error names the message
 		if _, err := encoded(&messages[i]); err != nil {
@@ -96,7 +131,7 @@ func (t *transcript) Compact(_ context.Context, messages []model.Message) error 
 		}
 	}
 
-	line, err := encoded(compactionLine{append([]model.Message{}, messages...), time.Now().UTC(), t.run})
+	line, err := encoded(compactionLine{append([]model.Message{}, messages...), time.Now().UTC(), t.run, t.Waiting()})
 	if err != nil {
 		return fmt.Errorf("encode messages: %w", err)
 	}

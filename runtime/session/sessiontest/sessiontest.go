@@ -23,6 +23,7 @@ func Test(t *testing.T, store session.Store) {
 	t.Helper()
 	t.Run("conversation", func(t *testing.T) { conversation(t, store) })
 	t.Run("compaction", func(t *testing.T) { compaction(t, store) })
+	t.Run("waiting", func(t *testing.T) { waiting(t, store) })
 	t.Run("deletion", func(t *testing.T) { deletion(t, store) })
 	t.Run("transcript", func(t *testing.T) { transcript(t, store) })
 	t.Run("concurrent sessions", func(t *testing.T) { concurrentSessions(t, store) })

@@ -1,0 +1,79 @@
+package sessiontest
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/session"
+)
+
+func waiting(t *testing.T, store session.Store) {
+	t.Helper()
+	set := func(t *testing.T, s session.Session, value string) {
+		t.Helper()
+		var raw json.RawMessage
+		if value != "" {
+			raw = json.RawMessage(value)
+		}
+
+		require.NoError(t, s.SetWaiting(t.Context(), raw))
+		require.Equal(t, value, string(s.Waiting()))
+	}
+	again := func(t *testing.T, s session.Session) session.Session {
+		t.Helper()
+		require.NoError(t, s.Close())
+		next := open(t, store, "a", s.ID())
+		require.True(t, next.Resumed())
+		return next
+	}
+	t.Run("a session waits until it is said to wait no longer", func(t *testing.T) {
+		s := open(t, store, "a", "")
+		require.Nil(t, s.Waiting())
+		appendText(t, s, "one")
+		set(t, s, `{"for":"<Ada>"}`)
+		s = again(t, s)
+		require.JSONEq(t, `{"for":"<Ada>"}`, string(s.Waiting()))
+		set(t, s, `"another"`)
+		appendText(t, s, "two")
+		s = again(t, s)
+		require.Equal(t, `"another"`, string(s.Waiting()))
+		set(t, s, "")
+		require.Nil(t, s.Waiting())
+		s = again(t, s)
+		require.Nil(t, s.Waiting())
+		require.Equal(t, []string{"one", "two"}, texts(s))
+		require.NoError(t, s.Close())
+	})
+	t.Run("it waits after a compaction", func(t *testing.T) {
+		s := open(t, store, "a", "")
+		appendText(t, s, "one")
+		set(t, s, `[1]`)
+		compact(t, s, "summary")
+		require.Equal(t, `[1]`, string(s.Waiting()))
+		s = again(t, s)
+		require.Equal(t, `[1]`, string(s.Waiting()))
+		set(t, s, "")
+		compact(t, s, "summary of the summary")
+		s = again(t, s)
+		require.Nil(t, s.Waiting())
+		require.NoError(t, s.Close())
+	})
+	t.Run("what waits is not an entry of the transcript", func(t *testing.T) {
+		s := open(t, store, "a", "")
+		appendText(t, s, "one")
+		set(t, s, `[1]`)
+		appendText(t, s, "two")
+		s = again(t, s)
+		set(t, s, "")
+		appendText(t, s, "three")
+		require.NoError(t, s.Close())
+		page, err := store.Transcript(t.Context(), s.ID(), 1, 10)
+		require.NoError(t, err)
+		require.Len(t, page.Entries, 2)
+		require.EqualValues(t, 3, page.Total)
+		require.EqualValues(t, 3, page.Entries[1].Seq)
+		require.Equal(t, "three", page.Entries[1].Message.Text())
+	})
+}
