@@ -70,15 +70,18 @@ func sum(u wire.Usage) int64 { return model.Usage(u).Input() + u.OutputTokens }
 // maxTimeoutMs prevents the overflow of a duration. No limit is longer than a year.
 const maxTimeoutMs = 366 * 24 * 3600 * 1000
 
-func (rt *Runtime) newExecution(h *hosted, entry *registry.Run, s session.Session, req *wire.RunRequest) *execution {
+func (rt *Runtime) newExecution(h *hosted, entry *registry.Run, s session.Session, req *wire.RunRequest, answers *engine.Answers) *execution {
 	runID := entry.ID().String()
 	s.Begin(runID)
 	init := h.init
 	init.RunID, init.SessionID, init.Resumed = runID, s.ID(), s.Resumed()
 	x := &execution{
 		rt: rt, agent: h, run: entry, session: s, started: time.Now(),
-		info:  RunInfo{AgentID: h.id, RunID: runID, SessionID: s.ID(), Metadata: req.Metadata},
-		input: engine.Input{RunID: runID, Session: s, Message: req.Message, Init: &init},
+		info: RunInfo{AgentID: h.id, RunID: runID, SessionID: s.ID(), Metadata: req.Metadata},
+		input: engine.Input{
+			RunID: runID, Session: s, Message: req.Message, Init: &init,
+			Inputs: req.Inputs, ClientTools: req.ClientTools, Answers: answers,
+		},
 	}
 	if rt.cfg.TracerProvider != nil && len(req.Metadata) > 0 {
 		x.input.Metadata = truncateMetadata(req.Metadata)
@@ -251,6 +254,10 @@ func (res *result) event() wire.Payload {
 		event.IsError, event.Subtype = true, res.subtype
 		event.ErrorType, event.Errors = res.errorType, []string{res.message}
 		return event
+	}
+
+	if event.Pending = res.Pending; len(res.Pending) > 0 {
+		event.Subtype = runvalue.ResultInput
 	}
 
 	event.Result, event.StopReason = &res.Text, res.StopReason

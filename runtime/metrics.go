@@ -52,10 +52,10 @@ func (rt *Runtime) newMetrics() (*metrics, error) {
 		requestTimes: m.Seconds("agenthost.request.duration", "How long requests took. That of a run takes as long as the run.", durations),
 		streams:      m.Current("agenthost.streams.open", "Event streams of runs that are open."),
 		active:       m.Current("agenthost.runs.active", "Runs in progress."),
-		runs:         m.Counter("agenthost.runs", "Runs that ended. outcome is success, cancelled, error (an internal fault), or the error_type of a failed run."),
+		runs:         m.Counter("agenthost.runs", "Runs that ended. outcome is success, input_required, cancelled, error (an internal fault), or the error_type of a failed run."),
 		runTimes:     m.Seconds("agenthost.run.duration", "How long runs took.", durations),
 		rejected: m.Counter("agenthost.runs.rejected", "Runs of an available agent that were not started. "+
-			"reason is too_many_runs, draining, session_busy, unknown_session, run_id or error."),
+			"reason is too_many_runs, draining, session_busy, unknown_session, run_id, answers or error."),
 		sessions:  m.Counter("agenthost.sessions", "Sessions that runs opened. state is new or resumed."),
 		responses: meter.NewSeries("method", "route", "status"), routes: meter.NewSeries("method", "route"),
 		agents: meter.NewSeries("agent"), states: meter.NewSeries("agent", "state"), outcomes: meter.NewSeries("agent", "outcome"),
@@ -119,6 +119,8 @@ func (res *result) outcome() string {
 	switch {
 	case res.state == wire.StateCancelled:
 		return "cancelled"
+	case res.state == wire.StateCompleted && len(res.Pending) > 0:
+		return runvalue.ResultInput
 	case res.state == wire.StateCompleted:
 		return "success"
 	case res.internal:
@@ -141,6 +143,7 @@ const (
 	rejectedBusy     = "session_busy"
 	rejectedUnknown  = "unknown_session"
 	rejectedID       = "run_id"
+	rejectedAnswers  = "answers"
 	rejectedError    = "error"
 )
 

@@ -164,6 +164,10 @@ func (rt *Runtime) findAgent(agentID string, req *wire.RunRequest) (*hosted, err
 		return nil, errAgentUnavailable
 	}
 
+	if err := h.engine.CheckClientTools(req.ClientTools); err != nil {
+		return nil, invalid(err.Error())
+	}
+
 	return h, nil
 }
 
@@ -218,7 +222,7 @@ func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunReque
 		return nil, rejectedError, err
 	}
 
-	if req.RequireSession && !s.Resumed() {
+	if (req.RequireSession || len(req.Answers) > 0) && !s.Resumed() {
 		if err := s.Close(); err != nil {
 			return nil, rejectedError, fmt.Errorf("close new session: %w", err)
 		}
@@ -226,11 +230,16 @@ func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunReque
 		return nil, rejectedUnknown, &Error{http.StatusConflict, wire.ErrorBody{Error: runvalue.UnknownSession, SessionID: sessionID}}
 	}
 
-	if len(req.Answers) > 0 {
-		return nil, rejectedUnknown, errors.Join(errNotWaiting(sessionID), s.Close())
+	answers, err := rt.checkAnswers(ctx, h, s, req)
+	if err != nil {
+		if closeErr := s.Close(); closeErr != nil {
+			rt.cfg.Logger.Error("close session", "err", closeErr, "session_id", sessionID)
+		}
+
+		return nil, rejectedAnswers, err
 	}
 
-	x = rt.newExecution(h, entry, s, req)
+	x = rt.newExecution(h, entry, s, req, answers)
 	x.memory = memory
 	if err := entry.Start(); err != nil {
 		_ = x.closeSession() // which logs it

@@ -2,13 +2,17 @@ package runtime
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/runvalue"
+	"github.com/seed93082962/agenthost/runtime/internal/engine"
+	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -51,6 +55,30 @@ func (rt *Runtime) checkInputs(req *wire.RunRequest) error {
 	}
 
 	return checkClientTools(req.ClientTools)
+}
+
+// checkAnswers returns the answers of a request for its run, or nil if it has none.
+func (rt *Runtime) checkAnswers(ctx context.Context, h *hosted, s session.Session, req *wire.RunRequest) (*engine.Answers, error) {
+	if len(req.Answers) == 0 {
+		return nil, nil
+	}
+
+	answers, err := h.engine.CheckAnswers(ctx, s, req.Answers)
+	if changed, ok := errors.AsType[*engine.ChangedError](err); ok {
+		return nil, errCallChanged(s.ID(), changed.Reason)
+	}
+
+	if mismatch, ok := errors.AsType[*engine.AnswersError](err); ok {
+		rejected := invalid(mismatch.Message)
+		rejected.Body.Pending = mismatch.Pending
+		return nil, rejected
+	}
+
+	if errors.Is(err, engine.ErrNotWaiting) {
+		return nil, errNotWaiting(s.ID())
+	}
+
+	return answers, err
 }
 
 const (

@@ -69,6 +69,17 @@ type Call struct {
 	// Log bounds what the calls of a run write to the log of the runtime. nil means no bound.
 	Log *logquota.Quota
 
+	// Approved is what a person was shown and has approved, or "". A tool whose effect depends on more
+	// than Input fails if it would do anything else.
+	Approved string
+
+	// CanAsk reports whether the call may return a question.
+	CanAsk bool
+
+	// Question is the question of the result of this call, which is called again with its answer. nil
+	// in the first call.
+	Question *Question
+
 	// Progress, if not nil, starts the time limit of the call again. A tool calls it when it knows
 	// that the call makes progress. It does not extend the time of the run.
 	Progress func()
@@ -80,8 +91,25 @@ type Result struct {
 	IsError   bool
 	Truncated bool // Output is incomplete, and contains a note about it
 
+	// Question, if not nil, is what the call needs before it can continue. The call has no other
+	// result, and is called again when the question is answered, perhaps days later and by another
+	// process. It is an error if the call could not ask.
+	Question *Question
+
 	// Images are sent to providers that accept images in results. Output describes them for others.
 	Images []Image
+}
+
+// Question asks for values or for a visit to a URL, and has the answer in the next call.
+type Question struct {
+	Server  string          `json:"server,omitempty"` // that asks, or ""
+	Message string          `json:"message"`
+	Schema  json.RawMessage `json:"schema,omitempty"` // of the values, an object
+	URL     string          `json:"url,omitempty"`    // to visit, in place of values
+	State   []byte          `json:"state,omitempty"`  // for the next call, which receives it unchanged
+
+	Action  string          `json:"action,omitempty"`  // accept, decline or cancel
+	Content json.RawMessage `json:"content,omitempty"` // the values after accept
 }
 
 // Image is a PNG, JPEG, GIF or WebP file.

@@ -64,6 +64,12 @@ type bash struct {
 
 var _ tool.Timed = bash{}
 
+// Preview returns the command, which the policy may have generated. The engine calls it.
+func (bash) Preview(_ context.Context, input json.RawMessage) (string, error) {
+	in, err := decodeInput[bashInput](input)
+	return in.Command, err
+}
+
 func newBash(cfg *Config) tool.Tool {
 	confined := ""
 	if cfg.Sandbox != nil {

@@ -2,7 +2,6 @@ package builtin
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -32,7 +31,7 @@ const (
 )
 
 func newEdit(c *Config) tool.Tool {
-	return tool.Typed(tool.Spec{
+	return changer(c, tool.Spec{
 		Name: "Edit",
 		Description: `Replaces a text in a file. old_string must match the file exactly, including white space and indentation, and must occur exactly once: add neighbouring lines until it is unique, or set replace_all to replace every occurrence.
 Do not include the line numbers of Read. Lines keep their ends, and new lines get those around them: \r\n is only necessary to change them. To create a file, use Write.`,
@@ -41,21 +40,16 @@ Do not include the line numbers of Read. Lines keep their ends, and new lines ge
     "old_string": {"type": "string", "description": "The text to replace, exactly as in the file"},
     "new_string": {"type": "string", "description": "The replacement, which must differ from old_string"},
     "replace_all": {"type": "boolean", "description": "Replace every occurrence of old_string; defaults to false"}`),
-	}, func(ctx context.Context, in editInput) (tool.Result, error) {
+	}, func(in *editInput) string { return in.FilePath }, func(in editInput) (change, error) {
 		if c.hidesPath(in.FilePath) { // any other result would depend on its content
-			return tool.Result{}, fmt.Errorf("Edit cannot change %s, because a rule denies reading it", display(in.FilePath)) //nolint:staticcheck // the name of the tool
+			return change{}, fmt.Errorf("Edit cannot change %s, because a rule denies reading it", display(in.FilePath)) //nolint:staticcheck // the name of the tool
 		}
 
 		switch in.OldString {
 		case "":
-			return tool.Result{}, emptyOldString(c.Dir, in.FilePath)
+			return change{}, emptyOldString(c.Dir, in.FilePath)
 		case in.NewString:
-			return tool.Result{}, errors.New("old_string and new_string are the same")
-		}
-
-		defer lock(c.Dir, in.FilePath)()
-		if ctx.Err() != nil {
-			return tool.Result{}, context.Cause(ctx)
+			return change{}, errors.New("old_string and new_string are the same")
 		}
 
 		return edit(c, in)
@@ -73,11 +67,11 @@ func emptyOldString(dir *filesafe.Dir, path string) error {
 	return errors.New("old_string is empty: set it to the text to replace, or use Write to replace the whole file")
 }
 
-func edit(c *Config, in editInput) (tool.Result, error) {
+func edit(c *Config, in editInput) (change, error) {
 	name := display(in.FilePath)
 	data, err := readWhole(c.Dir, in.FilePath)
 	if err != nil {
-		return tool.Result{}, err
+		return change{}, err
 	}
 
 	before, after := []byte(in.OldString), []byte(in.NewString)
@@ -90,26 +84,24 @@ func edit(c *Config, in editInput) (tool.Result, error) {
 
 	switch {
 	case n == 0:
-		return tool.Result{}, fmt.Errorf("old_string is not in %s%s", name, hint(data, before))
+		return change{}, fmt.Errorf("old_string is not in %s%s", name, hint(data, before))
 	case n > 1 && !in.ReplaceAll:
-		return tool.Result{}, fmt.Errorf("old_string occurs %[2]d times in %[1]s, at %[3]s: "+
+		return change{}, fmt.Errorf("old_string occurs %[2]d times in %[1]s, at %[3]s: "+
 			"add neighbouring lines to select one, or set replace_all", name, n, lineList(data, before))
 	case len(data)+n*(len(after)+bytes.Count(after, []byte("\n"))-len(before)) > maxEdit:
-		return tool.Result{}, fmt.Errorf("%s would become larger than 10 MiB", name)
+		return change{}, fmt.Errorf("%s would become larger than 10 MiB", name)
 	}
 
-	data, first := replace(data, before, after)
-	if err := c.write(in.FilePath, data); err != nil {
-		return tool.Result{}, err
-	}
+	changed, first := replace(data, before, after)
+	return change{before: data, after: changed, known: true, output: func() string {
+		shown := ""
+		if n > 1 {
+			shown = ", here is the first"
+		}
 
-	shown := ""
-	if n > 1 {
-		shown = ", here is the first"
-	}
-
-	out := fmt.Appendf(nil, "Replaced %s in %s%s:\n", plural(n, "occurrence"), name, shown)
-	return c.result(string(appendChange(out, data, at, at+first))), nil
+		out := fmt.Appendf(nil, "Replaced %s in %s%s:\n", plural(n, "occurrence"), name, shown)
+		return string(appendChange(out, changed, at, at+first))
+	}}, nil
 }
 
 func readWhole(dir *filesafe.Dir, path string) ([]byte, error) {
@@ -288,28 +280,19 @@ type writeInput struct {
 const newFileMode = 0o644 // before umask
 
 func newWrite(c *Config) tool.Tool {
-	return tool.Typed(tool.Spec{
+	return changer(c, tool.Spec{
 		Name: "Write",
 		Description: `Writes a file. Creates the file and missing directories, or replaces the whole content of an existing file.
 To change part of a file, use Edit. Read an existing file before you replace it.`,
 		InputSchema: inputSchema(`"file_path", "content"`, `
     "file_path": {"type": "string", "minLength": 1, "description": "The file, absolute or relative to the working directory"},
     "content": {"type": "string", "description": "The whole content of the file"}`),
-	}, func(ctx context.Context, in writeInput) (tool.Result, error) {
-		defer lock(c.Dir, in.FilePath)()
-		if ctx.Err() != nil {
-			return tool.Result{}, context.Cause(ctx)
-		}
-
+	}, func(in *writeInput) string { return in.FilePath }, func(in writeInput) (change, error) {
 		verb := "Created"
 		if c.hidesPath(in.FilePath) { // the result must not depend on whether it exists
 			verb = "Wrote"
 		} else if _, err := c.Dir.Stat(in.FilePath); err == nil {
 			verb = "Updated"
-		}
-
-		if err := c.write(in.FilePath, []byte(in.Content)); err != nil {
-			return tool.Result{}, err
 		}
 
 		lines := strings.Count(in.Content, "\n")
@@ -318,7 +301,9 @@ To change part of a file, use Edit. Read an existing file before you replace it.
 		}
 
 		size := plural(len(in.Content), "byte") + ", " + plural(lines, "line")
-		return c.result(fmt.Sprintf("%s %s (%s).", verb, display(in.FilePath), size)), nil
+		return change{after: []byte(in.Content), output: func() string {
+			return fmt.Sprintf("%s %s (%s).", verb, display(in.FilePath), size)
+		}}, nil
 	})
 }
 

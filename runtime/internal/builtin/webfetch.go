@@ -3,6 +3,7 @@ package builtin
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -37,7 +38,7 @@ func newWebFetch(cfg *Config) tool.Tool {
 		f.client = outbound.Public(nil)
 	}
 
-	return tool.Typed(tool.Spec{
+	fetch := tool.Typed(tool.Spec{
 		Name: "WebFetch",
 		Description: `Fetches a page of the public web and returns it as text: HTML as Markdown; JSON, XML and plain text unchanged.
 Reads at most 1 MiB. Rejects addresses of private networks. Does not follow a redirect to another host or port, but returns its URL, which needs a call of its own.
@@ -45,6 +46,10 @@ Scripts of the page do not run, and no user is signed in.`,
 		InputSchema: inputSchema(`"url"`, `
     "url": {"type": "string", "description": "The whole URL, with http:// or https://"}`),
 	}, f.fetch)
+	return previewed{fetch, func(_ context.Context, input json.RawMessage) (string, error) {
+		in, err := decodeInput[webFetchInput](input)
+		return in.URL, err
+	}}
 }
 
 type fetcher struct {

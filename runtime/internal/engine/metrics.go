@@ -20,6 +20,7 @@ const (
 	kindCustom  = "custom" // of Config.Tools
 	kindMCP     = "mcp"
 	kindTask    = "task"
+	kindClient  = "client" // of the client of a run
 )
 
 // outcomes are the ends of a call of the model: the codes of its errors, and these two.
@@ -40,6 +41,12 @@ type metrics struct {
 	toolTimes  metric.Float64Histogram
 	waiting    metric.Int64UpDownCounter
 
+	pending     metric.Int64Counter
+	answers     metric.Int64Counter
+	answerTimes metric.Float64Histogram
+	inputKinds  *meter.Series // agent, kind
+	decisions   *meter.Series // agent, kind, decision
+
 	agent, model string
 	of           metric.MeasurementOption // the agent and the model
 	kinds        []tokenKind
@@ -49,6 +56,9 @@ type metrics struct {
 	results      *meter.Series // agent, tool, kind, result
 	toolKinds    *meter.Series // agent, kind
 }
+
+// days are the bounds of the buckets of what a person does, in seconds.
+var days = []float64{1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400}
 
 // tokenKind is a kind of tokens with the attributes of its counter.
 type tokenKind struct {
@@ -74,11 +84,16 @@ func newMetrics(cfg *Config) (*metrics, error) {
 		firstToken: m.Seconds("agenthost.model.first_token", "Time from a call of a model to the first part of its response.", meter.Slow),
 		errors:     m.Counter("agenthost.upstream.errors", "Calls of models that failed, by error_type."),
 		repeats:    m.Counter("agenthost.model.repeats", "Calls of models that were repeated with a changed conversation, by the error_type of the rejected call."),
-		toolCalls: m.Counter("agenthost.tool.calls", "Tool calls that ended. result is ok, error or denied. "+
+		toolCalls: m.Counter("agenthost.tool.calls", "Tool calls that ended. result is ok, error, denied or input_required. "+
 			"tool is the name of a tool, that of the server for a tool of an MCP server, and other for one that does not exist."),
 		toolTimes: m.Seconds("agenthost.tool.call.duration", "How long tool calls took, including the wait for an approval.", meter.Slow),
 		waiting:   m.Current("agenthost.runs.waiting", "Runs and subagents that wait, by what they wait for: model, tool or mcp_server."),
-		agent:     cfg.AgentID, model: cfg.Request.Model,
+		pending:   m.Counter("agenthost.inputs.required", "What runs ended waiting for. kind is approval, client_tool or question."),
+		answers: m.Counter("agenthost.inputs.answered", "Answers of what runs waited for, and rejections by a message. "+
+			"decision is approve, reject, output, error, accept, decline or cancel."),
+		answerTimes: m.Seconds("agenthost.inputs.wait.duration", "Time from the end of a run that waits to its answer.", days),
+		inputKinds:  meter.NewSeries("agent", "kind"), decisions: meter.NewSeries("agent", "kind", "decision"),
+		agent: cfg.AgentID, model: cfg.Request.Model,
 		of:       meter.Of("agent", cfg.AgentID, "model", cfg.Request.Model),
 		waits:    map[string]metric.MeasurementOption{},
 		outcomes: meter.NewSeries("agent", "model", "outcome"), failures: meter.NewSeries("agent", "model", "error_type"),
@@ -101,6 +116,18 @@ func newMetrics(cfg *Config) (*metrics, error) {
 	}
 
 	return x, m.Err()
+}
+
+// waitFor counts something that a session waits for from now on.
+func (x *metrics) waitFor(kind string) {
+	x.pending.Add(context.Background(), 1, x.inputKinds.Of(x.agent, kind))
+}
+
+// answer counts an answer that came some time after the session began to wait.
+func (x *metrics) answer(kind, decision string, after time.Duration) {
+	ctx := context.Background()
+	x.answers.Add(ctx, 1, x.decisions.Of(x.agent, kind, decision))
+	x.answerTimes.Record(ctx, after.Seconds(), x.inputKinds.Of(x.agent, kind))
 }
 
 // wait counts a wait until the returned function is called.
@@ -153,8 +180,10 @@ func (x *metrics) toolCall(e *offeredTool, res *result) {
 
 	outcome := "ok"
 	switch {
-	case res.denied != nil:
+	case res.denied != nil, res.rejected:
 		outcome = "denied"
+	case res.question != nil:
+		outcome = runvalue.ResultInput
 	case res.isError:
 		outcome = "error"
 	}

@@ -38,7 +38,7 @@ func TestMessagesOfAnotherOrigin(t *testing.T) {
 		"another":         {"a", []model.Message{thoughtful("b", "toolu_1"), resultOf("toolu_1")}, []model.Message{cleaned, resultOf(short)}},
 		"none of its own": {"", []model.Message{thoughtful("b", "toolu_1"), resultOf("toolu_1")}, []model.Message{cleaned, resultOf(short)}},
 		"no result": {"a", []model.Message{thoughtful("b", "toolu_1")}, []model.Message{cleaned,
-			{Role: model.RoleUser, Content: []model.Block{{Type: model.BlockToolResult, ID: short, Text: "The call was interrupted before it completed.", IsError: true}}}}},
+			{Role: model.RoleUser, Content: []model.Block{{Type: model.BlockToolResult, ID: short, Text: "The call was interrupted, and its outcome is unknown: it may have had its effect.", IsError: true}}}}},
 		"a result of an own call next": {"a", []model.Message{thoughtful("b", "toolu_1"), resultOf("toolu_1"), thoughtful("a", "toolu_1"), resultOf("toolu_1")},
 			[]model.Message{cleaned, resultOf(short), thoughtful("a", "toolu_1"), resultOf("toolu_1")}},
 		"only thinking": {"a", []model.Message{{Role: model.RoleAssistant, Origin: "b", Content: thoughtful("b", "").Content[:2]}}, nil},

@@ -32,6 +32,13 @@ type Input struct {
 
 	Metadata map[string]string // of the run, for its span
 
+	// Inputs are the kinds that the caller can answer: the run may end waiting for them.
+	Inputs []string
+	// ClientTools are tools that the client of the run calls. CheckClientTools has accepted them.
+	ClientTools []wire.ClientTool
+	// Answers, if not nil, are those that CheckAnswers returned for Session. Message may be empty then.
+	Answers *Answers
+
 	// Of a subagent: those of the run.
 	log   *logquota.Quota
 	spent *spending
@@ -48,6 +55,7 @@ type Outcome struct {
 	Others     map[string]wire.Usage // of subagents with other models, a part of Usage
 	NumTurns   int                   // calls of the model
 	Denials    []wire.PermissionDenial
+	Pending    []wire.Pending // what the session waits for
 }
 
 // Output receives the events of a run. One goroutine at a time calls it.
@@ -88,7 +96,9 @@ type runState struct {
 	memory     memory
 	results    resultMemory
 	refused    refusals
-	spent      *spending // of the run that called this one too
+	answers    map[string]*answeredCall // by the id of the call
+	judged     map[string]*judgement    // by the id of the call, for the calls of one response
+	spent      *spending                // of the run that called this one too
 
 	// firstAppend receives the result of storing the message of this run; nil after that.
 	firstAppend chan error
@@ -156,14 +166,18 @@ func (e *Engine) newRun(in Input, out Output) *runState {
 func (r *runState) loop(ctx context.Context) (err error) {
 	defer recoverPanic(&err)
 	r.emitInit()
-	r.transcript = restore(portable(r.in.Session.Messages(), r.engine.cfg.Origin))
-	r.appendQuestion(ctx)
-	if err := r.connectServers(ctx); err != nil {
+	var done bool
+	if r.in.Answers == nil {
+		err = r.begin(ctx)
+	} else {
+		done, err = r.continueWaiting(ctx)
+	}
+
+	if err != nil {
 		return err
 	}
 
-	r.warnLeftOut()
-	for done := false; !done; {
+	for !done {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -186,6 +200,61 @@ func (r *runState) loop(ctx context.Context) (err error) {
 		}
 	}
 
+	return nil
+}
+
+// begin begins a run with a message.
+func (r *runState) begin(ctx context.Context) error {
+	if r.in.Session.Waiting() != nil {
+		if err := r.rejectWaiting(ctx); err != nil {
+			return err
+		}
+	}
+
+	r.restore()
+	r.appendQuestion(ctx)
+	return r.prepareTools(ctx)
+}
+
+// continueWaiting begins a run with answers. It reports whether the run waits again.
+func (r *runState) continueWaiting(ctx context.Context) (bool, error) {
+	r.transcript = &transcript{}
+	err := r.prepareTools(ctx)
+	waiting := false
+	if err == nil {
+		waiting, err = r.resume(ctx)
+	}
+
+	if err != nil {
+		return false, err
+	}
+
+	r.restore()
+	if r.in.Message != "" {
+		r.appendQuestion(ctx)
+		return waiting, nil
+	}
+
+	r.question, r.in.Message = r.transcript.lastQuestion()
+	return waiting, nil
+}
+
+// restore reads the transcript of the session.
+func (r *runState) restore() {
+	r.transcript = restore(portable(r.in.Session.Messages(), r.engine.cfg.Origin))
+}
+
+// prepareTools connects the servers, and adds the tools of the client.
+func (r *runState) prepareTools(ctx context.Context) error {
+	if err := r.connectServers(ctx); err != nil {
+		return err
+	}
+
+	if err := r.addClientTools(); err != nil {
+		return err
+	}
+
+	r.warnLeftOut()
 	return nil
 }
 
@@ -217,17 +286,7 @@ func (r *runState) handleResponse(ctx context.Context, response *collect.Respons
 		return false, ErrMaxTurns
 	}
 
-	results, err := r.runTools(ctx, calls)
-	if repeated := r.refused.endTurn(); err == nil {
-		err = repeated
-	}
-
-	// The results are stored even if the run ends here, although ctx is cancelled then.
-	if appendErr := r.appendMessage(context.WithoutCancel(ctx), results); err == nil {
-		err = appendErr
-	}
-
-	return false, err
+	return r.handleCalls(ctx, calls)
 }
 
 // emptyAnswer returns the error of a run in which the model wrote no text and called no tool at

@@ -38,9 +38,15 @@ type result struct {
 	images    []model.Image
 	duration  time.Duration
 	refused   bool  // the call was not run: it is invalid, or was denied
+	rejected  bool  // by a person
 	denied    error // the reason, if the call was denied
 
 	denials []wire.PermissionDenial // of the subagent that was called
+
+	// The call has no result: it needs an answer.
+	question *tool.Question
+	form     json.RawMessage // the input with which it was called
+	asking   *waitingCall
 }
 
 // update is an event of a subagent, or the result of a call.
@@ -48,114 +54,6 @@ type update struct {
 	index int
 	event wire.Payload // nil: result is valid
 	result
-}
-
-// runTools runs the calls of one response and emits an event when each call ends. Adjacent calls of
-// read-only tools run in parallel, the others one after another. The returned message has a result
-// for each call, in the order of the calls, even if there is an error.
-func (r *runState) runTools(ctx context.Context, calls []model.Block) (model.Message, error) {
-	message := model.Message{Role: model.RoleUser, Content: make([]model.Block, len(calls))}
-	for i := range calls {
-		message.Content[i] = model.Block{Type: model.BlockToolResult, ID: calls[i].ID, Text: interrupted, IsError: true}
-	}
-
-	var budget imageBudget
-	for from := 0; from < len(calls); {
-		to := from + 1
-		for r.readOnly(&calls[from]) && to < len(calls) && r.readOnly(&calls[to]) {
-			to++
-		}
-
-		err := r.runParallel(ctx, calls[from:to], func(i int, res result) {
-			b := &message.Content[from+i]
-			b.Text, b.Images, b.IsError = res.output, budget.take(res.images), res.isError
-		})
-		if err != nil {
-			return message, err
-		}
-
-		from = to
-	}
-
-	return message, nil
-}
-
-func (r *runState) readOnly(call *model.Block) bool {
-	e := r.tools.entries[call.Name]
-	return e != nil && e.spec.ReadOnly
-}
-
-// runParallel runs the calls in parallel. It passes their results to store and emits their events
-// as the calls end. If ctx ends, it still waits for the calls, and stores the results of those that
-// succeeded.
-func (r *runState) runParallel(ctx context.Context, calls []model.Block, store func(int, result)) error {
-	updates := make(chan update, len(calls))
-	slots := make(chan struct{}, maxParallel)
-	for i := range calls {
-		go func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			res := r.observeReserved(ctx, &calls[i], func(p wire.Payload) {
-				select {
-				case updates <- update{index: i, event: p}:
-				case <-ctx.Done():
-				}
-			})
-			updates <- update{index: i, result: res}
-		}()
-	}
-
-	for left := len(calls); left > 0; {
-		r.out.Flush()
-		u := <-updates
-		stopped := ctx.Err() != nil
-		switch {
-		case u.event != nil:
-			if !stopped {
-				r.out.Emit(u.event)
-			}
-
-			continue
-		case !stopped:
-			if u.refused {
-				u.output += r.refused.add(&calls[u.index])
-			}
-
-			store(u.index, u.result)
-			r.emitResult(&calls[u.index], u.result)
-		case !u.isError:
-			store(u.index, u.result)
-		}
-
-		left--
-	}
-
-	r.out.Flush()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-
-	return nil
-}
-
-// emitResult emits the events of a completed call.
-func (r *runState) emitResult(call *model.Block, res result) {
-	r.outcome.Denials = append(r.outcome.Denials, res.denials...)
-	if res.denied != nil {
-		denial := wire.PermissionDenial{ToolName: call.Name, ToolUseID: call.ID, Reason: res.denied.Error()}
-		setting, rule := r.engine.cfg.Policy.Source(res.denied, r.tools.entries[call.Name].permissionTool(), call.Input)
-		r.outcome.Denials = append(r.outcome.Denials, denial)
-		r.out.Emit(&wire.System{
-			Type: "system", Subtype: runvalue.SystemPermissionDenied,
-			ToolName: denial.ToolName, ToolUseID: denial.ToolUseID, Reason: denial.Reason,
-			Source: setting, Rule: rule,
-		})
-	}
-
-	r.out.Emit(&wire.ToolResult{Type: "tool_result", Result: wire.ToolResultDetail{
-		ToolUseID: call.ID, ToolName: call.Name, Output: res.output, IsError: res.isError,
-		DurationMs: res.duration.Milliseconds(), Truncated: res.truncated,
-	}})
 }
 
 // unlimited is the timeout of a call that has no limit other than the end of the run.
@@ -176,7 +74,19 @@ func (r *runState) runToolCall(run context.Context, block *model.Block, emit fun
 			res = result{output: "The call could not be checked because of an internal error.", isError: true}
 		}
 	}()
-	call := tool.Call{ID: block.ID, Input: block.Input, RunID: r.in.RunID, SessionID: r.in.Session.ID(), Log: r.in.log}
+	call := tool.Call{
+		ID: block.ID, Input: block.Input, RunID: r.in.RunID, SessionID: r.in.Session.ID(), Log: r.in.log,
+		CanAsk: r.accepts(runvalue.InputQuestion),
+	}
+	answered := r.answers[block.ID]
+	if answered != nil {
+		if res, ok := r.answeredResult(answered); ok {
+			return res
+		}
+
+		r.applyAnswer(run, answered, &call)
+	}
+
 	e, rejected := r.checkCall(run, block, &call)
 	if e == nil {
 		return rejected
@@ -234,6 +144,10 @@ func (r *runState) callTimeout(e *offeredTool, input json.RawMessage) time.Durat
 // checkCall returns the tool if the call may run, and otherwise the result of the rejected call. It
 // sets the input of call to the form that the policy checked. The input in block is unchanged.
 func (r *runState) checkCall(ctx context.Context, block *model.Block, call *tool.Call) (*offeredTool, result) {
+	if j := r.judged[block.ID]; j != nil && j.rejected != nil {
+		return nil, *j.rejected
+	}
+
 	e, ok := r.tools.entries[block.Name]
 	if !ok {
 		known := "There are no tools."
@@ -267,7 +181,13 @@ func (r *runState) checkCall(ctx context.Context, block *model.Block, call *tool
 		return nil, refusal(err.Error())
 	}
 
-	if err != nil && !r.approved(ctx, block.Name, *call, err) {
+	if answered := r.answers[block.ID]; answered != nil {
+		err = answered.permits(call.Input, err)
+	} else if err != nil && r.approved(ctx, block.Name, *call, err) {
+		err = nil
+	}
+
+	if err != nil {
 		denial := refusal(fmt.Sprintf("Permission to use %s was denied: %v.", block.Name, err))
 		denial.denied = err
 		return nil, denial
@@ -279,8 +199,12 @@ func (r *runState) checkCall(ctx context.Context, block *model.Block, call *tool
 // approved reports whether Approve allows a call that the policy does not allow.
 func (r *runState) approved(ctx context.Context, name string, call tool.Call, reason error) (ok bool) {
 	approve := r.engine.cfg.Approve
-	if approve == nil || errors.Is(reason, permission.ErrDenied) || errors.Is(reason, permission.ErrPlan) {
+	if approve == nil || !mayApprove(reason) {
 		return false
+	}
+
+	if j := r.judged[call.ID]; j != nil && string(j.form) == string(call.Input) {
+		return true // it was asked before
 	}
 
 	defer func() {
@@ -326,6 +250,10 @@ func (r *runState) invoke(ctx context.Context, e *offeredTool, call tool.Call, l
 	} else {
 		out, err := e.Call(ctx, call)
 		res = result{output: out.Output, isError: out.IsError || err != nil, truncated: out.Truncated, images: limitImages(out.Images)}
+		if out.Question != nil && err == nil {
+			return result{isError: true, question: out.Question, form: call.Input}
+		}
+
 		if err != nil && !errors.Is(context.Cause(ctx), errToolTimeout) {
 			res.output = strings.TrimLeft(out.Output+"\n"+err.Error(), "\n")
 		}

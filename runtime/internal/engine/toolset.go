@@ -274,7 +274,16 @@ func (r *runState) knownTools() []string {
 		names = last.names
 	}
 
-	return append([]string{}, names...)
+	names = append([]string{}, names...)
+	for i := range r.in.ClientTools {
+		t := permission.Tool{Name: r.in.ClientTools[i].Name}
+		if r.engine.cfg.Policy.Offers(t) {
+			names = append(names, t.Name)
+		}
+	}
+
+	slices.Sort(names)
+	return names
 }
 
 // maxWarnings limits the number of events about tools that are left out.

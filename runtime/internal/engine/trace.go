@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -82,8 +83,25 @@ func newTracer(cfg *Config) tracer {
 }
 
 // startSpan starts the span of a run. The run of a subagent is in the span of its tool call.
+// That of a run with answers has a link to the run that waited for them.
 func (r *runState) startSpan(ctx context.Context) (context.Context, trace.Span) {
-	return r.engine.tracer.Start(ctx, "invoke_agent "+r.engine.cfg.Name, r.engine.tracer.run...)
+	options := r.engine.tracer.run
+	if r.in.Answers != nil {
+		options = append(slices.Clip(options), trace.WithLinks(r.in.Answers.wait.link()...))
+	}
+
+	return r.engine.tracer.Start(ctx, "invoke_agent "+r.engine.cfg.Name, options...)
+}
+
+// link returns the link to the span of the run that waited, if it had one.
+func (w *wait) link() []trace.Link {
+	traceID, traceErr := trace.TraceIDFromHex(w.TraceID)
+	spanID, spanErr := trace.SpanIDFromHex(w.SpanID)
+	if traceErr != nil || spanErr != nil {
+		return nil
+	}
+
+	return []trace.Link{{SpanContext: trace.NewSpanContext(trace.SpanContextConfig{TraceID: traceID, SpanID: spanID, Remote: true})}}
 }
 
 // endSpan ends the span of a run. The usage includes that of subagents.
@@ -254,8 +272,9 @@ func (r *runState) observeTool(ctx context.Context, block *model.Block, emit fun
 		}
 
 		switch {
-		case res.denied != nil:
+		case res.denied != nil, res.rejected:
 			failSpan(span, "permission_denied")
+		case res.question != nil:
 		case ctx.Err() != nil && res.isError:
 			failSpan(span, outcomeCancelled)
 		case res.isError:

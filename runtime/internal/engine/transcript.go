@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
 	"slices"
@@ -9,8 +10,12 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-// interrupted is the result of a call that did not complete.
-const interrupted = "The call was interrupted before it completed."
+const (
+	// interrupted is the result of a call that did not complete.
+	interrupted = "The call was interrupted before it completed."
+	// unknownOutcome is the result of a call that a crash interrupted.
+	unknownOutcome = "The call was interrupted, and its outcome is unknown: it may have had its effect."
+)
 
 // transcript is a conversation in the form that model APIs accept: roles alternate.
 type transcript struct {
@@ -19,7 +24,7 @@ type transcript struct {
 }
 
 // add appends a message. It merges a message with the last one if both have the same role, as after
-// a run that ended without a response.
+// a run that ended without a response. Results of calls precede other content then.
 func (t *transcript) add(m model.Message) {
 	n := len(t.messages)
 	if n == 0 || t.messages[n-1].Role != m.Role {
@@ -35,6 +40,29 @@ func (t *transcript) add(m model.Message) {
 	}
 
 	last.Content = append(last.Content, m.Content...)
+	slices.SortStableFunc(last.Content, func(a, b model.Block) int {
+		return cmp.Compare(rank(&a), rank(&b))
+	})
+}
+
+// lastQuestion returns the last message of the user with a text, and its index.
+func (t *transcript) lastQuestion() (int, string) {
+	for i := len(t.messages) - 1; i >= 0; i-- {
+		if m := &t.messages[i]; m.Role == model.RoleUser && m.Text() != "" {
+			return i, m.Text()
+		}
+	}
+
+	return 0, ""
+}
+
+// rank orders the blocks of a message: APIs require results first.
+func rank(b *model.Block) int {
+	if b.Type == model.BlockToolResult {
+		return 0
+	}
+
+	return 1
 }
 
 // restore returns the transcript of a session. It adds results for tool calls without one, which
@@ -43,12 +71,7 @@ func restore(stored []model.Message) *transcript {
 	t := &transcript{messages: make([]model.Message, 0, len(stored)+4)}
 	for i := range stored {
 		t.add(stored[i])
-		var next model.Message
-		if i+1 < len(stored) {
-			next = stored[i+1]
-		}
-
-		if missing := missingResults(&stored[i], &next); len(missing) > 0 {
+		if missing := missingResults(&stored[i], answersOf(stored[i+1:])); len(missing) > 0 {
 			t.add(model.Message{Role: model.RoleUser, Content: missing})
 		}
 	}
@@ -56,8 +79,20 @@ func restore(stored []model.Message) *transcript {
 	return t
 }
 
-// missingResults returns a result for each tool call in m that has none in next.
-func missingResults(m, next *model.Message) []model.Block {
+// answersOf returns the messages before the next one of the assistant: a run that waits leaves the
+// results of its calls in several messages.
+func answersOf(messages []model.Message) []model.Message {
+	for i := range messages {
+		if messages[i].Role == model.RoleAssistant {
+			return messages[:i]
+		}
+	}
+
+	return messages
+}
+
+// missingResults returns a result for each tool call in m that has none in the messages.
+func missingResults(m *model.Message, messages []model.Message) []model.Block {
 	var missing []model.Block
 	for i := range m.Content {
 		call := &m.Content[i]
@@ -66,8 +101,8 @@ func missingResults(m, next *model.Message) []model.Block {
 		}
 
 		isResult := func(b model.Block) bool { return b.Type == model.BlockToolResult && b.ID == call.ID }
-		if !slices.ContainsFunc(next.Content, isResult) {
-			missing = append(missing, model.Block{Type: model.BlockToolResult, ID: call.ID, Text: interrupted, IsError: true})
+		if !slices.ContainsFunc(messages, func(m model.Message) bool { return slices.ContainsFunc(m.Content, isResult) }) {
+			missing = append(missing, model.Block{Type: model.BlockToolResult, ID: call.ID, Text: unknownOutcome, IsError: true})
 		}
 	}
 
@@ -79,14 +114,15 @@ func missingResults(m, next *model.Message) []model.Block {
 // most others produce. Messages of an unknown origin are unchanged.
 func portable(messages []model.Message, origin string) []model.Message {
 	out := make([]model.Message, 0, len(messages))
-	var foreign map[string]bool // ids of the calls of the previous message
+	var foreign map[string]bool // ids of the calls of the last message of the assistant
 	for _, m := range messages {
 		switch {
 		case m.Origin != "" && m.Origin != origin:
 			m, foreign = withoutThinking(m)
+		case m.Role == model.RoleAssistant:
+			foreign = nil
 		case foreign != nil:
 			m.Content = withCallIDs(m.Content, foreign)
-			foreign = nil
 		}
 
 		if m.Role != model.RoleAssistant || m.HasOutput() {
