@@ -42,7 +42,7 @@ func (c *chat) receive(ctx context.Context, events func(context.Context) iter.Se
 
 			go func() {
 				if err := c.cancelAnswer(ctx, &message); err != nil && ctx.Err() == nil {
-					c.note("\nThe answer could not be cancelled: %s", explain(err))
+					c.note("\nThe answer could not be cancelled: %s", c.explain(err))
 					cancel(errInterrupted)
 				}
 			}()

@@ -103,7 +103,7 @@ func (c *chat) run(ctx context.Context) error {
 		}
 
 		if err != nil {
-			fmt.Fprintln(c.stderr, explain(err))
+			fmt.Fprintln(c.stderr, c.explain(err))
 		}
 	}
 
@@ -196,7 +196,7 @@ func (c *chat) converse(ctx context.Context) error {
 					err = errors.New("the answer is cancelled")
 				}
 
-				fmt.Fprintln(c.stderr, explain(err)) // the conversation continues
+				fmt.Fprintln(c.stderr, c.explain(err)) // the conversation continues
 			}
 		}
 	}

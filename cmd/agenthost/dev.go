@@ -180,7 +180,7 @@ func (d *dev) work(ctx context.Context) {
 	}
 
 	if err != nil && ctx.Err() == nil {
-		fmt.Fprintln(d.stderr, "agenthost dev:", explain(err))
+		fmt.Fprintln(d.stderr, "agenthost dev:", d.explain(err))
 	}
 }
 
@@ -189,7 +189,7 @@ func (d *dev) stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
 	if err := d.stopAgents(ctx); err != nil {
-		fmt.Fprintln(d.stderr, "agenthost dev:", explain(err))
+		fmt.Fprintln(d.stderr, "agenthost dev:", d.explain(err))
 	}
 
 	err := d.changeHubs(ctx, func(known *hubs) error {

@@ -116,7 +116,7 @@ func exitStatus(status int) int {
 }
 
 // explain returns the text of an error with what to do.
-func explain(err error) string {
+func (a *app) explain(err error) string {
 	text := err.Error()
 	fault, ok := errors.AsType[*wire.Error](err)
 	if ok {
@@ -135,7 +135,11 @@ func explain(err error) string {
 
 	switch exitCode(err) {
 	case exitSignedOut:
-		if !errors.Is(err, errSignedOut) {
+		switch {
+		case errors.Is(err, errSignedOut):
+		case a.hub == "" && a.getenv("AGENTHOST_URL") != "":
+			text += "\nset AGENTHOST_TOKEN to a CLI token of this hub; or unset AGENTHOST_URL, with which no sign-in is used, and run agenthost login"
+		default:
 			text += "\nrun agenthost login"
 		}
 	case exitUnavailable:

@@ -43,7 +43,7 @@ func (d *dev) followFolder(ctx context.Context) error {
 		}
 
 		if err != nil && ctx.Err() == nil {
-			fmt.Fprintln(d.stderr, "agenthost dev:", explain(err)) // until the next change
+			fmt.Fprintln(d.stderr, "agenthost dev:", d.explain(err)) // until the next change
 		}
 
 		last = now

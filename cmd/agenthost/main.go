@@ -40,7 +40,7 @@ func main() {
 	a := &app{name: calledAs(os.Args[0]), getenv: os.Getenv, stdin: os.Stdin, stdout: screenOf(os.Stdout), stderr: screenOf(os.Stderr), notify: daemon.Notify}
 	err := a.run(context.Background(), os.Args[1:])
 	if err != nil {
-		fmt.Fprintln(a.stderr, "agenthost:", explain(err))
+		fmt.Fprintln(a.stderr, "agenthost:", a.explain(err))
 	}
 
 	os.Exit(exitCode(err))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -42,6 +43,14 @@ command changes nothing. It deletes no server.`,
 				stored[req.Name] = before
 			}
 
+			for _, req := range servers { // of a version that no server has: the hub checks it, and stores nothing
+				if before := stored[req.Name]; before.Version > 0 {
+					if _, err := c.MCPs.Update(ctx, req.Name, noVersion, merged(req, before)); !errors.Is(err, wire.PreconditionFailed) {
+						return fmt.Errorf("import %s: %w", req.Name, err)
+					}
+				}
+			}
+
 			isNew := func(req wire.MCPRequest) bool { return stored[req.Name].Version == 0 }
 			existing := slices.DeleteFunc(slices.Clone(servers), isNew)
 			servers = slices.DeleteFunc(servers, func(req wire.MCPRequest) bool { return !isNew(req) })
@@ -78,14 +87,26 @@ command changes nothing. It deletes no server.`,
 	})
 }
 
-// importServer creates a server, or gives a stored one the settings of a file. Settings that such a
-// file does not have are those of the stored one.
+// noVersion is a version that no object has.
+const noVersion = math.MaxInt64
+
+// importServer creates a server, or gives a stored one the settings of a file.
 func importServer(ctx context.Context, c *client.Client, req wire.MCPRequest, stored wire.MCP) (string, error) {
 	if stored.Version == 0 {
 		_, err := c.MCPs.Create(ctx, req)
 		return "created", err
 	}
 
+	now, err := c.MCPs.Update(ctx, req.Name, stored.Version, merged(req, stored))
+	if err == nil && now.Version == stored.Version {
+		return "unchanged", nil
+	}
+
+	return "updated", err
+}
+
+// merged returns a request with the settings of a stored server that a file does not have.
+func merged(req wire.MCPRequest, stored wire.MCP) wire.MCPRequest {
 	updated := req
 	updated.Title = stored.Title
 	updated.Sandbox = stored.Sandbox
@@ -106,10 +127,5 @@ func importServer(ctx context.Context, c *client.Client, req wire.MCPRequest, st
 		updated.OAuth = stored.OAuth
 	}
 
-	now, err := c.MCPs.Update(ctx, req.Name, stored.Version, updated)
-	if err == nil && now.Version == stored.Version {
-		return "unchanged", nil
-	}
-
-	return "updated", err
+	return updated
 }

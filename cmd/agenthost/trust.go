@@ -65,8 +65,7 @@ func (d *dev) useData(ctx context.Context) error {
 	case len(id) > 0 && known.Directories[dir] == string(id):
 		return nil
 	case found:
-		return fmt.Errorf("this user has not created %s, whose agents would run commands: "+
-			"to adopt it, add --data %s; to use another directory, add --data DIR", dir, foundData)
+		return fmt.Errorf("this user has not created %s, whose agents would run commands: to adopt it, add --data %s; to use another directory, add --data DIR", dir, foundData)
 	default:
 		what := "This user has not created the data in " + dir + ".\nIts agents run commands as this user, with the API keys of the environment.\n"
 		if err := d.agree(ctx, what, "Use it?"); err != nil {

@@ -4,8 +4,11 @@
 package fault
 
 import (
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/seed93082962/agenthost/internal/pattern"
 )
 
 // Origins of errors.
@@ -18,7 +21,8 @@ const (
 	Exit       = "exit code"  // of the command line
 )
 
-// Fault is an error that a person can meet. PROVIDER, MODEL and AGENT in its texts are names.
+// Fault is an error that a person can meet. The words of variable are any text in the code
+// of a command, and PROVIDER, MODEL and AGENT in its texts are names.
 type Fault struct {
 	Origin string `json:"origin"`
 	Code   string `json:"code"`             // unique for an origin
@@ -40,15 +44,26 @@ func Find(origin, code string) (Fault, bool) {
 	return faults[i], true
 }
 
-// Of returns the faults whose code is the text or what precedes a colon in it, in any letter case.
-// Those of "" are all.
-func Of(text string) []Fault {
-	return slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool {
-		if text == "" {
-			return false
-		}
+// variable is a word of the code of a command that is any text.
+var variable = pattern.Compile(`\b(TEXT|NAME|NAMES|NUMBER|TIME|FILE|DIR|ARCHIVE|ADDRESS|COMMAND|AGENT|PROVIDER)\b`)
 
-		n := min(len(text), len(f.Code))
-		return !strings.EqualFold(text[:n], f.Code) || len(text) > n && text[n] != ':'
-	})
+// Of returns the faults whose code is the text or what precedes a colon in it, in any letter case. If
+// there are none, it returns those of what follows the first colon. Those of "" are all.
+func Of(text string) []Fault {
+	found := slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool { return text != "" && !f.is(text) })
+	if _, rest, ok := strings.Cut(text, ": "); ok && len(found) == 0 && rest != "" {
+		return Of(rest)
+	}
+
+	return found
+}
+
+// is reports whether the code of a fault is the text or what precedes a colon in it.
+func (f Fault) is(text string) bool {
+	code := regexp.QuoteMeta(f.Code)
+	if f.Origin == Command {
+		code = variable().ReplaceAllString(code, ".+")
+	}
+
+	return regexp.MustCompile(`(?is)^` + code + `($|[:;,])`).MatchString(text)
 }

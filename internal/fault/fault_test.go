@@ -35,7 +35,6 @@ func TestTheListHasTheCodesOfTheServers(t *testing.T) {
 	isExit := func(name string, _ ast.Expr) bool { return strings.HasPrefix(name, "exit") }
 	want := map[string][]string{
 		fault.Exit:       sorted(numbers(t, "../../cmd/agenthost/exit.go", isExit)),
-		fault.Command:    errorsOf(t, "../../cmd/agenthost"),
 		fault.Hub:        sorted(ofHub),
 		fault.Deployment: sorted(constants(t, "../../hub/internal/deployment/condition.go", isCondition)),
 		fault.Answer:     slices.Concat(sorted(ofRuns), codesOfEndings(t, ofHub)),
@@ -43,7 +42,9 @@ func TestTheListHasTheCodesOfTheServers(t *testing.T) {
 	}
 	got := map[string][]string{}
 	for _, f := range fault.Of("") {
-		got[f.Origin] = append(got[f.Origin], f.Code)
+		if f.Origin != fault.Command {
+			got[f.Origin] = append(got[f.Origin], f.Code)
+		}
 	}
 
 	require.Len(t, got, len(want))
@@ -93,6 +94,8 @@ func TestOf(t *testing.T) {
 		"last":                               nil,
 		"last_admins":                        nil,
 		": ":                                 nil,
+		"import notes: conflict: It changed": {"hub conflict", "answer conflict"},
+		`no hub has the name "a b": agenthost hubs lists them`: {"agenthost no hub has the name NAME"},
 	} {
 		var got []string
 		for _, f := range fault.Of(text) {
@@ -110,7 +113,7 @@ func TestDocument(t *testing.T) {
 	var out strings.Builder
 	out.WriteString("# Errors\n\nWhat caused each error of the servers, and what to do. `agenthost explain CODE` prints one, and\n" +
 		"`agenthost explain` the list. `UPDATE=1 go test ./internal/fault` makes this document from it.\n" +
-		"PROVIDER, MODEL and AGENT are names.\n")
+		"PROVIDER, MODEL and AGENT are names, and other words of capital letters in an error are any text.\n")
 	for _, section := range []struct{ origin, title string }{
 		{fault.Hub, "Responses of the hub: `code`"},
 		{fault.Answer, "Failed answers and runs: `code`, `error_type` and `errorType`"},
@@ -283,28 +286,51 @@ func values(t *testing.T, file string, kind token.Token, want func(name string, 
 	return found
 }
 
-// errorsOf returns the texts of the errors that a package declares, without what follows a colon.
+// errorsOf returns the errors of a package that do not wrap another one, with a value in place of
+// each verb. Those of a line of a file are not part of it: they begin with its name.
 func errorsOf(t *testing.T, dir string) (texts []string) {
 	t.Helper()
+	values := strings.NewReplacer("%q", `"x"`, "%s", "x", "%v", "x", "%d", "1")
 	for _, file := range sources(t, dir) {
 		ast.Inspect(parse(t, file), func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
-			if !ok || len(call.Args) != 1 || typeName(call.Fun) != "New" {
+			if !ok || len(call.Args) == 0 || !slices.Contains([]string{"New", "Errorf", "usage"}, typeName(call.Fun)) {
 				return true
 			}
 
-			of, _ := call.Fun.(*ast.SelectorExpr)
-			if text, ok := call.Args[0].(*ast.BasicLit); ok && of != nil && typeName(of.X) == "errors" {
-				before, _, _ := strings.Cut(literal(t, text), ": ")
-				texts = append(texts, before)
+			text, ok := call.Args[0].(*ast.BasicLit)
+			if !ok {
+				return true
+			}
+
+			format := literal(t, text)
+			if !strings.Contains(format, "%w") && !strings.HasPrefix(format, "%s:") {
+				texts = append(texts, values.Replace(format))
 			}
 
 			return true
 		})
 	}
 
-	require.NotEmpty(t, texts)
+	require.Greater(t, len(texts), 50)
 	return texts
+}
+
+// Every error of the command line is in the list, and the list has no other.
+func TestTheListHasTheErrorsOfTheCommandLine(t *testing.T) {
+	t.Parallel()
+	met := map[string]bool{}
+	for _, text := range errorsOf(t, "../../cmd/agenthost") {
+		found := slices.DeleteFunc(fault.Of(text), func(f fault.Fault) bool { return f.Origin != fault.Command })
+		require.NotEmpty(t, found, text)
+		for _, f := range found {
+			met[f.Code] = true
+		}
+	}
+
+	for _, f := range fault.Of("") {
+		require.Equal(t, f.Origin == fault.Command, met[f.Code], f.Code)
+	}
 }
 
 func literal(t *testing.T, e ast.Expr) string {

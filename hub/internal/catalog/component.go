@@ -208,11 +208,11 @@ func (c *Components[T, In]) edit(ctx context.Context, caller api.Caller, name st
 			return err
 		}
 
-		if err := store.CheckVersion(expected, c.common(&before).Version); err != nil {
+		if v, err = do(before); err != nil {
 			return err
 		}
 
-		if v, err = do(before); err != nil {
+		if err := store.CheckVersion(expected, c.common(&before).Version); err != nil {
 			return err
 		}
 

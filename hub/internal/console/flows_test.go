@@ -269,7 +269,8 @@ func TestChatsOfOthers(t *testing.T) {
 	s.call("PUT", "/api/v1/admin/aigc/config", root, map[string]any{"enabled": true, "companyName": "Example", "uscc": "91350100M000100Y43", "contentProducer": "001191350100M000100Y4310001",
 		"label": "1", "explicit": map[string]any{"mode": "append", "text": "内容由 AI 生成"}}, http.StatusOK)
 	s.join(root, "max", "maintainer")
-	s.join(root, "mia", "member")
+	of := s.join(root, "mia", "member")
+	s.call("PUT", "/api/v1/admin/budgets/user/"+of, root, map[string]any{"period": "month", "unit": "tokens", "hard": 1e9}, http.StatusOK)
 	s.deployed(root, "helper", nil)
 	mia := s.call("POST", "/auth/login", "", map[string]string{"username": "mia", "password": password}, http.StatusOK)["access_token"].(string)
 	chat := "/api/v1/agents/helper/chat/sessions"
@@ -297,6 +298,8 @@ func TestChatsOfOthers(t *testing.T) {
 	b.click("dialog .danger")
 	b.see("No results.")
 	require.Zero(t, s.call("GET", chat, mia, nil, http.StatusOK)["total"])
+	b.visit("/usage/budgets")
+	b.wait(`document.querySelector(".table strong").innerText === "mia"`) // a maintainer reads usage, but no users
 	b.clean(s.url)
 }
 

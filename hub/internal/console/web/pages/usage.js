@@ -69,8 +69,8 @@ const removal = () => ({
 function Budgets({ place }) {
   const page = Number(place.query.get("page")) || 1;
   const state = useLoad(() => get(admin("budgets") + query({ page, page_size: 50 })), [page]);
-  const users = useLoad(async () => (isAdmin() ? Object.fromEntries((await all(admin("users"))).map((u) => [u.id, u.username])) : {}));
-  const nameOf = (b) => (b.kind === "agent" ? b.name : (users.data || {})[b.name] || b.name.slice(-8)); // only admins read users
+  const users = useLoad(async () => Object.fromEntries(isAdmin() ? (await all(admin("users"))).map((u) => [u.id, u.username]) : (await all(admin("usage") + query({ by: "user" }))).map((u) => [u.userId, u.userName]))); // only admins read users
+  const nameOf = (b) => (b.kind === "agent" ? b.name : (users.data || {})[b.name] || b.name.slice(-8)); // a user without usage
   const edit = async (budget) => {
     if (await open((close) => html`<${BudgetForm} budget=${budget} close=${close} />`)) await state.reload();
   };

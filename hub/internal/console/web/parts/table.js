@@ -76,10 +76,10 @@ function Selection({ rows, select, clear }) {
     })}<${Button} kind="small quiet" action=${clear}>${t("select.clear")}</${Button}></div>`;
 }
 
-/** Table has rows, which are links if href is given. They can be sorted if they are all of the list, and selected if select is given. On a phone it is a list of cards. @param {{columns: Column[], rows: any[], total?: number, href?: (row: any) => string, label: string, keyOf?: (row: any) => any, param?: string, select?: Select|false}} props */
+/** Table has rows, which are links if href is given. They can be sorted, those of this page if the list is longer, and selected if select is given. On a phone it is a list of cards. @param {{columns: Column[], rows: any[], total?: number, href?: (row: any) => string, label: string, keyOf?: (row: any) => any, param?: string, select?: Select|false}} props */
 export function Table({ columns, rows, total = 0, href, label, keyOf = idOf, param = "sort", select }) {
   const [picked, setPicked] = useState(/** @type {Set<string>} */ (new Set()));
-  const sortable = rows.length > 1 && total <= rows.length && columns.some((c) => c.by);
+  const sortable = rows.length > 1 && columns.some((c) => c.by);
   const order = sortable ? orderOf(columns, param) : { n: 0, by: undefined };
   const shown = order.by ? sorted(rows, order.by, order.n < 0) : rows;
   const sort = (n) => setQuery({ [param]: n || "" });
@@ -109,5 +109,6 @@ export function Table({ columns, rows, total = 0, href, label, keyOf = idOf, par
       ${free.length > 0 && select && html`<td class="pick">${free.includes(row) && html`<input type="checkbox" aria-label=${t("select.row", { name: select.name(row) })} checked=${picked.has(key(row))} onChange=${(e) => pick([row], e.target.checked)} />`}</td>`}
       ${columns.map((c, i) => html`<td class=${c.class} data-label=${c.text}>${i === 0 && href ? html`<a class="row" href=${href(row)}>${c.cell(row)}</a>` : c.cell(row)}</td>`)}</tr>`, keyOf)}</tbody>
   </table>
+  ${order.by && total > rows.length && html`<p class="soft">${t("list.sorted")}</p>`}
   ${chosen.length > 0 && select && html`<${Selection} rows=${chosen} select=${select} clear=${() => setPicked(new Set())} />`}`;
 }

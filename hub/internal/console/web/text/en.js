@@ -467,6 +467,7 @@ export default {
   "list.previous": "Previous",
   "list.shown": {"one": "{shown} of {n} entry", "other": "{shown} of {n} entries"},
   "list.sort": "Sort by",
+  "list.sorted": "Only the rows of this page are sorted.",
   "list.state": "State",
   "list.updated": "Updated",
   "log.empty": "The log is empty.",

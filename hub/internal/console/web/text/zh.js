@@ -467,6 +467,7 @@ export default {
   "list.previous": "上一页",
   "list.shown": {"other": "已显示 {shown} / {n} 条"},
   "list.sort": "排序",
+  "list.sorted": "仅对本页的行排序。",
   "list.state": "状态",
   "list.updated": "修改时间",
   "log.empty": "日志为空。",
