@@ -16,6 +16,7 @@ const (
 	maxGroup    = 50                    // members of one transaction
 	groupWithin = 10 * time.Second      // for the statements of one transaction
 	groupLock   = 50 * time.Millisecond // after which a member that waits for a lock no longer holds up the others
+	groupHurry  = time.Millisecond      // instead of groupLock, from groupLock after the begin of the first member
 )
 
 // Group runs transactions that begin at the same time as one, so that they share its BEGIN and its
@@ -158,11 +159,21 @@ func (g *Group) single(m *member, begin func(context.Context, *sql.Tx) error) er
 
 // enter begins a transaction for which others wait.
 func (g *Group) enter(ctx context.Context, tx *sql.Tx) error {
-	if err := g.begin(ctx, tx); err != nil || g.db.engine != PostgreSQL {
+	if err := g.begin(ctx, tx); err != nil {
 		return err
 	}
 
-	return Exec(ctx, tx, "limit locks", fmt.Sprintf(`SET LOCAL lock_timeout = '%dms'`, groupLock.Milliseconds()))
+	return g.limitLocks(ctx, tx, groupLock)
+}
+
+// limitLocks bounds the time for which the next statements wait for a lock. A transaction of SQLite
+// waits for none.
+func (g *Group) limitLocks(ctx context.Context, tx *sql.Tx, within time.Duration) error {
+	if g.db.engine != PostgreSQL {
+		return nil
+	}
+
+	return Exec(ctx, tx, "limit locks", fmt.Sprintf(`SET LOCAL lock_timeout = '%dms'`, within.Milliseconds()))
 }
 
 // run runs the members in one transaction. If it fails for another reason than that the database is
@@ -175,7 +186,15 @@ func (g *Group) run(batch []*member) {
 			return err
 		}
 
+		began, hurry := time.Now(), false
 		for _, m := range batch {
+			if !hurry && time.Since(began) > groupLock { // the waits of all together are bounded
+				hurry = true
+				if err := g.limitLocks(ctx, tx, groupHurry); err != nil {
+					return err
+				}
+			}
+
 			if err := m.within(ctx, tx); err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -229,6 +230,46 @@ func TestGroupWithALock(t *testing.T) {
 		require.EqualValues(t, 99, balance(t, g.d, "a"))
 		require.EqualValues(t, 100, balance(t, g.d, "b"))
 	}
+}
+
+// Many calls that wait for a lock hold up the others about as long as one.
+func TestGroupWithManyLocks(t *testing.T) {
+	t.Parallel()
+	const waiting, each = 48, 50 * time.Millisecond
+	g := group(t, dbtest.PostgreSQL(t))
+	locked, release := make(chan struct{}), make(chan struct{})
+	var holder sync.WaitGroup
+	holder.Go(func() {
+		_ = g.d.Tx(t.Context(), func(tx *sql.Tx) error {
+			err := add(t, tx, 1, "b")
+			close(locked)
+			<-release
+			return err
+		})
+	})
+	<-locked
+	var waits []*error
+	for range waiting {
+		waits = append(waits, g.start(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+			return db.Exec(ctx, tx, "wait", "UPDATE accounts SET balance = balance - 1 WHERE id = 'b'")
+		}))
+	}
+	other := make(chan error, 1)
+	g.calls.Go(func() { other <- g.Tx(t.Context(), take(1)) })
+	for g.Waiting() <= waiting {
+		runtime.Gosched()
+	}
+	began := time.Now()
+	close(g.gate)
+	require.NoError(t, <-other, "it ends while the lock is held")
+	require.Less(t, time.Since(began), waiting*each/2)
+	close(release)
+	g.calls.Wait()
+	holder.Wait()
+	for _, err := range waits {
+		require.NoError(t, *err)
+	}
+	require.EqualValues(t, 100+1-waiting, balance(t, g.d, "b"))
 }
 
 func TestGroupWithoutADatabase(t *testing.T) {
