@@ -76,7 +76,7 @@ func TestAccessEndsForStreams(t *testing.T) {
 }
 
 // An answer that continues ends with the access of its user, and so do the streams of its readers,
-// whose client may be gone.
+// whose client may be gone. The stream of another reader ends with the role of that one.
 func TestAccessEndsForAnswersThatContinue(t *testing.T) {
 	t.Parallel()
 	url := postgres(t)
@@ -115,13 +115,29 @@ func TestAccessEndsForAnswersThatContinue(t *testing.T) {
 			require.Equal(t, 200, res.StatusCode)
 			bodies = append(bodies, res.Body)
 		}
+		maintainer := s.join(admin, "maintainer", "boss-of-"+end.name)
+		boss := users + "/" + s.call("GET", "/auth/userinfo", maintainer, "").want(200)["id"].(string)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+strings.Replace(chat, chats, allChats, 1)+"/messages/"+answer+"/events", nil)
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+maintainer)
+		res, err := s.client.Do(req)
+		require.NoError(t, err)
+		require.Equal(t, 200, res.StatusCode)
+		other.call("PATCH", boss, admin, `{"role":"member"}`).want(200)
+		text, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.Contains(t, string(text), `"errorType":"forbidden"`)
+		require.Contains(t, string(text), "event: done")
+		require.NotContains(t, string(text), "cancelled", "the answer continues")
+
 		require.Contains(t, []int{200, 204}, other.call(end.method, me+end.path, admin, end.body).status)
 		for _, body := range bodies {
 			text, err := io.ReadAll(body)
 			require.NoError(t, err)
 			require.NoError(t, body.Close())
-			require.Contains(t, string(text), `event: cancelled`, end.name)
-			require.Contains(t, string(text), `"reason":"client_request"`, end.name)
+			require.Contains(t, string(text), "your access has ended", end.name)
+			require.Contains(t, string(text), "event: done", end.name)
 		}
 		<-called.Closed()
 		require.Eventually(t, func() bool {

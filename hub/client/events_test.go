@@ -105,6 +105,26 @@ func TestAnAnswerIsReceivedOverSeveralConnections(t *testing.T) {
 	}
 }
 
+// A hub that has no event after the last one ends the sequence.
+func TestAnAnswerWithoutFurtherEvents(t *testing.T) {
+	t.Parallel()
+	hub := &cutting{each: 4}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Last-Event-ID") != "" {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		hub.ServeHTTP(w, r)
+	}))
+	t.Cleanup(srv.Close)
+	n := 0
+	for _, err := range open(t, client.Config{BaseURL: srv.URL}).Chats.Events(t.Context(), "x", "s", "a") {
+		require.NoError(t, err)
+		n++
+	}
+	require.Equal(t, hub.each, n)
+}
+
 // Without a way to receive it again, an answer whose connection is lost is incomplete, and a
 // rejection is not repeated.
 func TestAnAnswerThatIsNotReceivedAgain(t *testing.T) {

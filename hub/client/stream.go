@@ -192,6 +192,11 @@ func (a *following) receive(ctx context.Context) error {
 		return err
 	}
 	defer res.Body.Close()
+	if res.StatusCode == http.StatusNoContent { // the last event was received
+		a.stopped = true
+		return nil
+	}
+
 	if err := expect(res, "text/event-stream"); err != nil {
 		return err
 	}

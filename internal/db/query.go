@@ -211,6 +211,22 @@ func Chunks[T any](all []T) iter.Seq[[]T] {
 	}
 }
 
+// inWidth is the number to whose multiples the values of In are filled up, so that few statements
+// are prepared.
+const inWidth = 25
+
+// In returns the placeholders of IN for values, of which there is at least one, and the arguments
+// with them after the others.
+func In(others []any, values []string) (string, []any) {
+	n := (len(values) + inWidth - 1) / inWidth * inWidth
+	args := slices.Clip(others)
+	for i := range n {
+		args = append(args, values[min(i, len(values)-1)])
+	}
+
+	return Rows(len(others)+1, 1, n), args
+}
+
 // JSON is a column with the JSON of the value that V points to. A zero value is stored as Zero.
 // NULL and "" leave the value unchanged.
 type JSON struct {

@@ -1,31 +1,34 @@
 package chat
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"sync"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/internal/aigc"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/rbac"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 	"github.com/seed93082962/agenthost/sse"
 )
 
-// maxReaders is the number of streams of answers that a user reads at once, in each hub, besides
-// those of the messages that it sends.
-const maxReaders = 100
+// The number of streams of answers that are read at once in each hub, by a user and by all, besides
+// those of the messages that they send.
+const (
+	maxReaders    = 100
+	maxAllReaders = 10_000
+)
 
 // readers counts the streams by their users.
 type readers struct {
-	mu     sync.Mutex // guards byUser
+	mu     sync.Mutex // guards the fields below
 	byUser map[string]int
+	all    int
 }
 
 // enter adds a stream until the caller calls the function.
@@ -33,6 +36,10 @@ func (r *readers) enter(caller api.Caller) (func(), error) {
 	user := caller.TenantID + "/" + caller.UserID
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.all >= maxAllReaders {
+		return nil, &wire.Error{Code: wire.Unavailable, RetryAfter: readAgain, Message: "Too many answers are read at once: try again."}
+	}
+
 	if r.byUser[user] >= maxReaders {
 		return nil, &api.Refusal{Limit: api.LimitAnswers, Err: &wire.Error{
 			Code: wire.RateLimited, RetryAfter: readAgain, Message: "You read too many answers at once: close some of the streams first.",
@@ -40,9 +47,11 @@ func (r *readers) enter(caller api.Caller) (func(), error) {
 	}
 
 	r.byUser[user]++
+	r.all++
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		r.all--
 		if r.byUser[user]--; r.byUser[user] == 0 {
 			delete(r.byUser, user)
 		}
@@ -82,6 +91,17 @@ func (s *Service) sendEventsOf(w http.ResponseWriter, r *http.Request, ref refer
 		return err
 	}
 
+	after := r.Header.Get("Last-Event-ID")
+	ended, err := s.endsAfter(r.Context(), run, after)
+	if err != nil {
+		return err
+	}
+
+	if ended { // an EventSource does not connect again
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+
 	if r.Method == http.MethodHead {
 		stream, err := sse.NewStream(w, sse.StreamConfig{})
 		if err != nil {
@@ -97,7 +117,24 @@ func (s *Service) sendEventsOf(w http.ResponseWriter, r *http.Request, ref refer
 	}
 
 	defer left()
-	return s.follow(r.Context(), w, run, r.Header.Get("Last-Event-ID"))
+	ctx := r.Context()
+	if caller := api.CallerOf(r); caller.UserID != run.UserID { // the route is also for members
+		var done func()
+		ctx, done = s.cfg.Admit(ctx, caller, rbac.AdminWrite)
+		defer done()
+	}
+
+	return s.follow(ctx, w, run, after, sendDenied)
+}
+
+// endsAfter reports whether the event with an id is the last one of an answer that has ended.
+func (s *Service) endsAfter(ctx context.Context, run relay.AnswerRun, id string) (bool, error) {
+	if !relay.IsEnd(id) {
+		return s.relay.EndsAfter(run.ID, id), nil
+	}
+
+	found, err := progressOf(ctx, s.store.Read(), run)
+	return found[placeOf(run)].over(), err
 }
 
 // answer returns the run of an answer of a session.
@@ -111,8 +148,10 @@ func (s *Service) answer(ctx context.Context, ref reference, messageID string) (
 }
 
 // follow sends the events of an answer after the one with an id, or all, until its end: those of
-// the journal of this hub, or what is stored.
-func (s *Service) follow(ctx context.Context, w http.ResponseWriter, run relay.AnswerRun, after string) error {
+// the journal of this hub, or what is stored. denied sends the end if the access of the reader ends.
+func (s *Service) follow(
+	ctx context.Context, w http.ResponseWriter, run relay.AnswerRun, after string, denied func(context.Context, *sse.Stream, relay.AnswerRun) error,
+) error {
 	stream, err := sse.NewStream(w, sse.StreamConfig{WriteTimeout: s.cfg.Relay.WriteTimeout})
 	if err != nil {
 		return err
@@ -125,7 +164,7 @@ func (s *Service) follow(ctx context.Context, w http.ResponseWriter, run relay.A
 	}
 
 	if errors.Is(err, api.ErrAccessEnded) {
-		return relay.SendEvents(stream, &runtimewire.Cancelled{Type: "cancelled", RunID: run.ID, Reason: runtimewire.ReasonClientRequest})
+		return denied(ctx, stream, run)
 	}
 
 	if err != nil && ctx.Err() == nil {
@@ -135,47 +174,56 @@ func (s *Service) follow(ctx context.Context, w http.ResponseWriter, run relay.A
 	return nil
 }
 
+// sendDenied sends the end to a reader whose access has ended. The answer perhaps continues.
+func sendDenied(ctx context.Context, stream *sse.Stream, run relay.AnswerRun) error {
+	ended := wire.Forbidden
+	errors.As(context.Cause(ctx), &ended)
+	return relay.SendEvents(stream, &runtimewire.Fault{
+		Type: "error", Error: "You may no longer read this answer: your access has ended.", ErrorType: string(ended), RunID: run.ID,
+	}, &runtimewire.Done{})
+}
+
+// sendEnded sends the end to the client that has sent the message, whose access has ended: it ends
+// that of the answer too.
+func sendEnded(_ context.Context, stream *sse.Stream, run relay.AnswerRun) error {
+	return sendCancelled(stream, run)
+}
+
 // errDraining ends a stream whose reader continues at another hub.
 var errDraining = errors.New("the hub shuts down")
 
 // followStored sends what is stored of an answer, while it becomes more.
 func (s *Service) followStored(ctx context.Context, stream *sse.Stream, run relay.AnswerRun, after string) error {
-	every := cmp.Or(s.cfg.Relay.SaveEvery, time.Second) / 2
+	one, leave, err := s.follower.follow(ctx, run)
+	if err != nil {
+		return err
+	}
+
+	defer leave()
 	place := relay.PlaceOf(after)
-	last := progress{Size: -1}
-	var freeSince time.Time
-	for {
-		now, err := progressOf(ctx, s.store.Read(), run)
-		if errors.Is(err, wire.NotFound) { // the chat was deleted
-			return relay.SendEvents(stream,
-				&runtimewire.Cancelled{Type: "cancelled", RunID: run.ID, Reason: runtimewire.ReasonClientRequest}, &runtimewire.Done{})
+	size := 0
+	for first := after == ""; ; first = false {
+		now, changed := s.follower.current(one)
+		if errors.Is(now.err, wire.NotFound) { // the chat was deleted
+			return sendCancelled(stream, run)
 		}
 
-		if err != nil {
+		if now.err != nil {
+			return now.err
+		}
+
+		err := s.sendStored(ctx, stream, run, &place, now, first && !now.ended, max(0, now.Size-size))
+		if err != nil || now.ended {
 			return err
 		}
 
-		if !now.Free {
-			freeSince = time.Time{}
-		} else if freeSince.IsZero() {
-			freeSince = time.Now()
-		}
-
-		ended := now.Status != relay.StatusPartial || !now.Leased || now.Free && time.Since(freeSince) > 4*every
-		if ended || now != last {
-			first := last.Size < 0 && after == "" && !ended
-			if err := s.sendStored(ctx, stream, run, &place, now.Size, first, ended); err != nil || ended {
-				return err
-			}
-		}
-
-		last = now
+		size = now.Size
 		if err := stream.Flush(); err != nil {
 			return err
 		}
 
 		select {
-		case <-time.After(every):
+		case <-changed:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-s.relay.Draining():
@@ -184,9 +232,15 @@ func (s *Service) followStored(ctx context.Context, stream *sse.Stream, run rela
 	}
 }
 
-// sendStored sends the part of a stored answer that a reader does not have, after its begin if that
-// is the first one, and its end.
-func (s *Service) sendStored(ctx context.Context, stream *sse.Stream, run relay.AnswerRun, place *relay.Place, size int, first, ended bool) error {
+// sendCancelled sends the end of an answer that the hub has cancelled.
+func sendCancelled(stream *sse.Stream, run relay.AnswerRun) error {
+	return relay.SendEvents(stream,
+		&runtimewire.Cancelled{Type: "cancelled", RunID: run.ID, Reason: runtimewire.ReasonClientRequest}, &runtimewire.Done{})
+}
+
+// sendStored sends the part of a stored answer that a reader does not have, of about a size, after
+// its begin if that is the first one, and its end.
+func (s *Service) sendStored(ctx context.Context, stream *sse.Stream, run relay.AnswerRun, place *relay.Place, now *stored, first bool, size int) error {
 	release, err := s.relay.Hold(run, relay.StoredCopies*size)
 	if err != nil {
 		return err
@@ -199,48 +253,32 @@ func (s *Service) sendStored(ctx context.Context, stream *sse.Stream, run relay.
 		}
 	}
 
-	found, err := messagesOf(ctx, s.store.Read(), session{TenantID: run.TenantID, Key: run.SessionKey}, run.Seq-1, run.Seq)
-	if err != nil {
+	if err := now.answer.Send(stream, place); err != nil || !now.ended {
 		return err
 	}
 
-	if len(found) == 0 || found[0].ID != run.MessageID {
-		return noSession()
-	}
-
-	m := found[0]
-	if !ended && m.NoticeAt == aigc.ModeAppend {
-		m.Notice = ""
-	}
-
-	stored := relay.Stored{
-		SessionID: run.SessionID, MessageID: m.ID, Model: m.Model, Blocks: relay.Labelled(m.Text, m.Content, m.Notice, m.NoticeAt), Ended: ended,
-	}
-	if m.Usage != nil {
-		stored.Usage = *m.Usage
-	}
-
-	if err := stored.Send(stream, place); err != nil || !ended {
-		return err
-	}
-
+	m := now.message
 	if m.Status == relay.StatusPartial {
 		m.Failure = wire.ChatError{Code: string(code.UpstreamFailed), Message: "The answer was lost: its hub was killed, or does not reach the database."}
 	}
 
 	if m.Failure.Code != "" {
-		fault := &runtimewire.Fault{Type: "error", Error: m.Failure.Message, ErrorType: m.Failure.Code, RunID: run.ID, Usage: stored.Usage}
+		fault := &runtimewire.Fault{Type: "error", Error: m.Failure.Message, ErrorType: m.Failure.Code, RunID: run.ID, Usage: now.answer.Usage}
 		if err := relay.SendEvents(stream, fault); err != nil {
 			return err
 		}
 	}
 
-	saved := &wire.Saved{Type: "hub.saved", MessageID: m.ID, Status: m.Status, Usage: stored.Usage, AIGC: m.AIGC, Budgets: m.Budgets}
+	saved := &wire.Saved{Type: "hub.saved", MessageID: m.ID, Status: m.Status, Usage: now.answer.Usage, AIGC: m.AIGC, Budgets: m.Budgets}
 	if m.Status == relay.StatusFailed {
 		saved.Error = s.relay.Remedies(ctx, run.TenantID, run.AgentName)(m.Failure)
 	}
 
-	return relay.SendEvents(stream, saved, &runtimewire.Done{})
+	if err := relay.SendEvents(stream, saved); err != nil {
+		return err
+	}
+
+	return relay.SendDone(stream)
 }
 
 // sendBegun sends the first event of a stored answer. A notice that is only in that event is not

@@ -74,6 +74,13 @@ func textOf(events []event) string {
 	return strings.Join(complete, "\n\n")
 }
 
+// ended sends the id of the last event of an answer, as a client that begins again after the end.
+func (s *server) ended(answer, id string) {
+	s.t.Helper()
+	require.NotEmpty(s.t, id)
+	require.Empty(s.t, s.ada().Do(http.MethodGet, answer+"/events", nil, "Last-Event-ID", id).Want(http.StatusNoContent))
+}
+
 // gated is a model whose answer waits in its middle until the gate is opened.
 func gated(gate chan struct{}) func(t *testing.T) *modeltest.Upstream {
 	return func(t *testing.T) *modeltest.Upstream {
@@ -134,10 +141,13 @@ func TestAReaderContinuesAfterEachEvent(t *testing.T) {
 	recorded := send(t, s.ada(), path, continuing).rest()
 	answer := answerOf(path, recorded[0])
 	ids := map[string]bool{}
-	for i, ev := range recorded {
+	end := len(recorded) - 1
+	for i, ev := range recorded[:end] {
 		ids[ev.id] = true
-		require.Equal(t, recorded[i+1:], append([]event{}, follows(t, s.ada(), answer, ev.id).rest()...), "after %d", i)
+		require.Equal(t, recorded[i+1:], follows(t, s.ada(), answer, ev.id).rest(), "after %d", i)
 	}
+	s.ended(answer, recorded[end].id)
+	ids[recorded[end].id] = true
 	require.Len(t, ids, len(recorded))
 	require.Equal(t, recorded, follows(t, s.ada(), answer, "").rest())
 
@@ -146,7 +156,9 @@ func TestAReaderContinuesAfterEachEvent(t *testing.T) {
 	require.Equal(t, []string{"assistant", "hub", "done"}, names(stored))
 	require.Equal(t, whole, textOf(stored))
 	require.Equal(t, messages(s.ada(), path)[1]["content"], stored[0].data["message"].(object)["content"])
-	require.Equal(t, recorded[len(recorded)-2].raw, stored[1].raw, "hub.saved")
+	require.Equal(t, recorded[end-1].raw, stored[1].raw, "hub.saved")
+	require.Equal(t, []string{"hub", "done"}, names(follows(t, s.ada(), answer, stored[0].id).rest()))
+	s.ended(answer, stored[2].id)
 	for i, ev := range recorded {
 		rest := follows(t, s.ada(), answer, ev.id).rest()
 		require.Equal(t, "hub.gap", rest[0].data["type"])
@@ -195,6 +207,48 @@ func TestAReaderAtAnotherReplica(t *testing.T) {
 		}
 		require.Contains(t, "I look.Nothing is here.", fmt.Sprint(texts...), "nothing is sent twice")
 		require.Equal(t, messages(b.ada(), path)[1]["content"], blocks)
+	}, series...)
+}
+
+// A reader at another hub gets each part of the text of a long answer while it is in progress.
+func TestWordsAtAnotherReplica(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		a, b := open(t, url), open(t, url)
+		more := make(chan struct{})
+		long := strings.Repeat("x", 10_000)
+		a.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
+			write(fmt.Sprintf(partial, long))
+			for range more {
+				write(fmt.Sprintf(partial, "y"))
+			}
+			write(success)
+		}))
+		path := session(a.ada())
+		answer := begins(t, a.ada(), path)
+		var readers []*stream
+		var all [3][]event
+		for range all {
+			readers = append(readers, follows(t, b.ada(), answer, ""))
+		}
+		text := long
+		for range 3 {
+			for i, reader := range readers {
+				for textOf(all[i]) != text {
+					ev, ok := reader.next()
+					require.True(t, ok)
+					all[i] = append(all[i], ev)
+				}
+			}
+			more <- struct{}{}
+			text += "y"
+		}
+		close(more)
+		for i, reader := range readers {
+			all[i] = append(all[i], reader.rest()...)
+			require.Equal(t, text, textOf(all[i]))
+			require.Equal(t, "completed", last(all[i]))
+		}
 	}, series...)
 }
 

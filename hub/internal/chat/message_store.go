@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -54,10 +55,6 @@ func messagesOf(ctx context.Context, q db.Querier, s session, after, upTo int64)
 		ORDER BY seq`, s.TenantID, s.Key, after, upTo, maxPageBytes)
 }
 
-// labelWidth is the number to whose multiples the runs of labelsOf are filled up, so that few
-// statements are prepared.
-const labelWidth = 25
-
 // labelsOf returns the labels and notices of answers by their runs.
 func labelsOf(ctx context.Context, q db.Querier, s session, runs []string) (map[string]message, error) {
 	labels := map[string]message{}
@@ -65,19 +62,11 @@ func labelsOf(ctx context.Context, q db.Querier, s session, runs []string) (map[
 		return labels, nil
 	}
 
-	args := []any{s.TenantID, s.Key}
-	for _, run := range runs {
-		args = append(args, run)
-	}
-
-	for (len(args)-2)%labelWidth > 0 {
-		args = append(args, runs[0])
-	}
-
+	in, args := db.In([]any{s.TenantID, s.Key}, runs)
 	answers, err := db.Collect(ctx, q, "read labels of answers", func(row db.Scanner) (m message, err error) {
 		return m, row.Scan(&m.RunID, (*[]byte)(&m.AIGC), &m.Notice, &m.NoticeAt)
 	}, `SELECT run_id, aigc, notice, notice_at FROM chat_messages
-		WHERE tenant_id = $1 AND session_key = $2 AND role = 'assistant' AND run_id IN `+db.Rows(3, 1, len(args)-2), args...)
+		WHERE tenant_id = $1 AND session_key = $2 AND role = 'assistant' AND run_id IN `+in, args...)
 	for _, m := range answers {
 		labels[m.RunID] = m
 	}
@@ -102,21 +91,51 @@ func answerOf(ctx context.Context, q db.Querier, s session, messageID string) (r
 
 // progress is how far an answer is stored.
 type progress struct {
-	Status string
-	Size   int  // bytes of the text and the content
-	Leased bool // the run has not ended
-	Free   bool // no hub has the run
+	Status   string // "" if it was deleted
+	Size     int    // bytes of the text and the content
+	Leased   bool   // the run has not ended
+	Free     bool   // no hub has the run
+	Followed bool   // its hub stores it for readers at others
 }
 
-// progressOf returns the progress of an answer. It fails with wire.NotFound if it was deleted.
-func progressOf(ctx context.Context, q db.Querier, r relay.AnswerRun) (progress, error) {
-	var p progress
-	err := q.QueryRowContext(ctx, `SELECT m.status, octet_length(m.text) + octet_length(m.content), r.run_id IS NOT NULL,
-			COALESCE(r.`+store.Free+`, FALSE)
-		FROM chat_messages AS m LEFT JOIN chat_runs AS r ON r.run_id = m.run_id AND r.tenant_id = m.tenant_id
-		WHERE m.tenant_id = $1 AND m.session_key = $2 AND m.seq = $3 AND m.id = $4`, r.TenantID, r.SessionKey, r.Seq, r.MessageID).
-		Scan(&p.Status, &p.Size, &p.Leased, &p.Free)
-	return p, db.WrapOne("read progress of answer", err, noSession())
+// over reports whether nothing more will be stored.
+func (p progress) over() bool { return p.Status != relay.StatusPartial || !p.Leased }
+
+// place is where an answer is stored.
+type place struct {
+	session string
+	seq     int64
+}
+
+func placeOf(r relay.AnswerRun) place { return place{r.SessionKey, r.Seq} }
+
+// progressWidth is the number of answers of one statement.
+const progressWidth = 25
+
+// progressOf returns the progress of at most progressWidth answers.
+func progressOf(ctx context.Context, q db.Querier, runs ...relay.AnswerRun) (map[place]progress, error) {
+	var where strings.Builder
+	var args []any
+	for i, r := range runs {
+		if i > 0 {
+			where.WriteString(" OR ")
+		}
+
+		n := len(args)
+		fmt.Fprintf(&where, "m.session_key = $%d AND m.seq = $%d AND m.id = $%d AND m.tenant_id = $%d", n+1, n+2, n+3, n+4)
+		args = append(args, r.SessionKey, r.Seq, r.MessageID, r.TenantID)
+	}
+
+	all := map[place]progress{}
+	_, err := db.Collect(ctx, q, "read progress of answers", func(row db.Scanner) (p progress, err error) {
+		var at place
+		err = row.Scan(&at.session, &at.seq, &p.Status, &p.Size, &p.Leased, &p.Free, &p.Followed)
+		all[at] = p
+		return p, err
+	}, `SELECT m.session_key, m.seq, m.status, octet_length(m.text) + octet_length(m.content), r.run_id IS NOT NULL,
+			COALESCE(r.`+store.Free+`, FALSE), COALESCE(r.followed, FALSE)
+		FROM chat_messages AS m LEFT JOIN chat_runs AS r ON r.run_id = m.run_id AND r.tenant_id = m.tenant_id WHERE `+where.String(), args...)
+	return all, err
 }
 
 // earlier is a message that was sent before with the same clientMessageId.

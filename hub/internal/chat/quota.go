@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/wire"
 )
 
@@ -85,6 +86,17 @@ func (q *quotas) add(ctx context.Context, tx *sql.Tx, tenantID, userID string, m
 
 	q.byUser[user] = storedQuota{sum, now}
 	return sum, nil
+}
+
+// saved adds the bytes of an answer, which its begin did not count.
+func (q *quotas) saved(run relay.AnswerRun, bytes int) {
+	user := [2]string{run.TenantID, run.UserID}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if last, ok := q.byUser[user]; ok {
+		last.bytes += int64(bytes)
+		q.byUser[user] = last
+	}
 }
 
 // sizeOf returns the number of bytes that messages count for.

@@ -60,6 +60,26 @@ func failures(r apitest.Response) map[string]string {
 	return all
 }
 
+// The bytes of an answer count as soon as it is stored.
+func TestAnswersCountForTheLimit(t *testing.T) {
+	t.Parallel()
+	const half, answer = 1 << 29, 1 << 20
+	now := time.Now()
+	var elapsed atomic.Int64
+	s := open(t, sqlite(t), func(c *config) { c.now = func() time.Time { return now.Add(time.Duration(elapsed.Load())) } })
+	ada := s.ada()
+	path := session(ada)
+	s.exec(`UPDATE chat_sessions SET size = $1`, half-answer)
+	elapsed.Store(int64(2 * time.Minute)) // the next message reads it
+	s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
+		write(events("assistant", said(strings.Repeat("x", answer))) + success)
+	}))
+	require.Equal(t, "completed", last(say(t, ada, path, "hello")))
+	s.exec(`UPDATE chat_sessions SET size = $1`, 2*half) // by another hub
+	fault := ada.Post(path+"/messages", object{"message": "more"}).Error(http.StatusConflict, wire.Conflict)
+	require.Contains(t, fault["message"], "The chats of a user may have at most 1024 MiB")
+}
+
 func TestSessionsOfAUserAreLimited(t *testing.T) {
 	const tooMany = "A user may have at most 10000 chat sessions: delete some of them first."
 	with(t, nil, func(t *testing.T, s *server) {

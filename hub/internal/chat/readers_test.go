@@ -2,17 +2,22 @@ package chat_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
+	"github.com/seed93082962/agenthost/rbac"
 )
 
 // Readers that do not read delay neither the answer nor other readers.
@@ -47,6 +52,107 @@ func TestManyReaders(t *testing.T) {
 			require.Len(t, textOf(events), 300*len(text))
 		}
 	})
+}
+
+// Many readers are too late for the events of a long answer. None reads before all have a gap, and
+// they share its text.
+func TestManyReadersThatAreTooLate(t *testing.T) {
+	with(t, nil, func(t *testing.T, s *server) {
+		gate := make(chan struct{})
+		text := strings.Repeat("x", 20_000)
+		s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
+			for range 100 {
+				write(events("assistant", said(text)))
+			}
+			for range 9 {
+				write(events("tool_result", object{"result": object{"tool_use_id": "t", "tool_name": "n", "output": strings.Repeat("y", 1<<20)}}))
+			}
+			write(fmt.Sprintf(partial, "last"))
+			<-gate
+			write(success)
+		}))
+		path := session(s.ada())
+		first := send(t, s.ada(), path, continuing)
+		answer := answerOf(path, first.until("hub"))
+		first.until("partial_message")
+		var late []*stream
+		for range 60 {
+			reader := follows(t, s.ada(), answer, "")
+			reader.until("hub")
+			late = append(late, reader)
+		}
+		whole := strings.Repeat(text+"\n\n", 100) + "last"
+		for _, reader := range late {
+			require.Equal(t, "hub.gap", reader.until("hub").data["type"])
+		}
+		close(gate)
+		for _, reader := range late {
+			rest := reader.rest()
+			require.Equal(t, whole, textOf(rest))
+			require.Equal(t, "completed", last(rest))
+		}
+	})
+}
+
+// panicking is a list of calls of which one panics.
+type panicking struct {
+	calls atomic.Int32
+	at    int32
+}
+
+func (p *panicking) call() {
+	if p.calls.Add(1) == p.at {
+		panic("spoilt")
+	}
+}
+
+// A panic of the owner of an answer that continues ends this answer only: as failed, or if it is
+// stored before, readers get what is stored.
+func TestAnAnswerThatPanics(t *testing.T) {
+	t.Parallel()
+	for name, status := range map[string]string{"in progress": "failed", "after the end": "failed"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check, model := &panicking{}, &panicking{}
+			if name == "in progress" {
+				check.at = 2 // after the transaction of the begin
+			} else {
+				model.at = 1
+			}
+			s := open(t, sqlite(t), quiet, func(c *config) {
+				c.Relay.ModelOf = func(context.Context, string, string) (string, string, error) {
+					model.call()
+					return "", "", nil
+				}
+				c.Admit = func(ctx context.Context, _ api.Caller, _ rbac.Group) (context.Context, func()) {
+					return db.WithCheck(ctx, func(context.Context, *sql.Tx) error {
+						check.call()
+						return nil
+					}), func() {}
+				}
+			})
+			gate := make(chan struct{})
+			s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
+				write(fmt.Sprintf(partial, "Half"))
+				<-gate
+			}))
+			path := session(s.ada())
+			reader := send(t, s.ada(), path, continuing)
+			all := []event{reader.until("hub"), reader.until("partial_message")}
+			close(gate) // the connection to the runtime is lost
+			all = append(all, reader.rest()...)
+			require.Equal(t, []string{"error", "hub", "done"}, names(all[len(all)-3:]))
+			require.Equal(t, status, last(all))
+			require.Equal(t, "Half", textOf(all))
+			stored := messages(s.ada(), path)[1]
+			require.Equal(t, status, stored["status"])
+			if name == "in progress" {
+				require.Equal(t, "internal_error", stored["error"].(object)["code"])
+			}
+			s.deploy(nil)
+			require.Equal(t, "completed", last(say(t, s.ada(), session(s.ada()), "hello")))
+		})
+	}
 }
 
 // The streams of a chat that is deleted end, and it has no events afterwards.
@@ -150,7 +256,8 @@ func TestAnAnswerThatContinuesIsRejected(t *testing.T) {
 		s.ada().Post(path+"/messages", continuing).Error(http.StatusBadGateway, "upstream_failed")
 		answer := path + "/messages/" + messages(s.ada(), path)[1]["id"].(string)
 		events := follows(t, s.ada(), answer, "").rest()
-		require.Equal(t, []string{"error", "hub", "done"}, names(events))
+		require.Equal(t, []string{"hub", "error", "hub", "done"}, names(events))
+		require.Equal(t, "hub", events[0].data["type"])
 		require.Equal(t, "failed", last(events))
 		for _, body := range []object{
 			{"message": "m", "onDisconnect": "stop"}, {"message": "m", "onDisconnect": "cancel", "background": true}, {"message": "m", "background": "yes"},

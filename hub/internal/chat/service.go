@@ -61,6 +61,8 @@ type Service struct {
 	relay   *relay.Relay
 	quotas  quotas
 	readers readers
+
+	follower *follower
 }
 
 // New returns a Service. The caller must call Close.
@@ -73,16 +75,18 @@ func New(cfg Config) (*Service, error) {
 		cfg.Admit = func(ctx context.Context, _ api.Caller, _ rbac.Group) (context.Context, func()) { return ctx, func() {} }
 	}
 
-	cfg.Relay.Store, cfg.Relay.Deployments = cfg.Store, cfg.Deployments
-	r, err := relay.New(cfg.Relay)
-	if err != nil {
+	s := &Service{
+		cfg: cfg, store: cfg.Store,
+		quotas: quotas{byUser: map[[2]string]storedQuota{}}, readers: readers{byUser: map[string]int{}},
+	}
+	s.follower = newFollower(s)
+	cfg.Relay.Store, cfg.Relay.Deployments, cfg.Relay.Saved = cfg.Store, cfg.Deployments, s.quotas.saved
+	var err error
+	if s.relay, err = relay.New(cfg.Relay); err != nil {
 		return nil, err
 	}
 
-	return &Service{
-		cfg: cfg, store: cfg.Store, relay: r,
-		quotas: quotas{byUser: map[[2]string]storedQuota{}}, readers: readers{byUser: map[string]int{}},
-	}, nil
+	return s, nil
 }
 
 // Drain waits until no answer is in progress. The streams of answers of other hubs end, so that
@@ -97,7 +101,12 @@ func (s *Service) Reject() { s.relay.Reject() }
 func (s *Service) Shutdown(ctx context.Context) { s.relay.Shutdown(ctx) }
 
 // Close cancels the answers in progress, waits until they are stored, and ends the background work.
-func (s *Service) Close() error { return s.relay.Close() }
+func (s *Service) Close() error {
+	s.follower.close()
+	err := s.relay.Close()
+	s.follower.loop.Wait()
+	return err
+}
 
 // enabledAgent fails with wire.NotFound unless the caller has access to the agent and it is
 // enabled.

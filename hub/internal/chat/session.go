@@ -98,7 +98,12 @@ func (s *Service) list(ctx context.Context, f filter, page api.Page) (api.List[w
 	}
 
 	list := api.List[wire.ChatSession]{Total: total}
-	answering, err := relay.SessionsInProgress(ctx, s.store.Read(), f.TenantID, f.UserID)
+	var keys []string
+	for _, session := range sessions {
+		keys = append(keys, session.Key)
+	}
+
+	answering, err := relay.SessionsInProgress(ctx, s.store.Read(), f.TenantID, keys)
 	for _, session := range sessions {
 		v := session.view()
 		v.Answering = answering[session.Key]
@@ -280,7 +285,7 @@ func (s *Service) AnySession(ctx context.Context, caller api.Caller, id, userID 
 		return wire.ChatSession{}, err
 	}
 
-	answering, err := relay.SessionsInProgress(ctx, s.store.Read(), found.TenantID, found.UserID)
+	answering, err := relay.SessionsInProgress(ctx, s.store.Read(), found.TenantID, []string{found.Key})
 	v := found.view()
 	v.Answering = answering[found.Key]
 	return v, err

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -83,6 +85,7 @@ type Answer struct {
 	line     context.Context // of the connection to the runtime, which ends after ctx: see hangUp
 	hangUp   context.CancelFunc
 	unwatch  func() bool // stops the reaction to the end of ctx
+	first    bool        // the first event was queued
 	reported bool        // the client has received the end of the run
 	answered bool        // the first part of the answer was received
 	history  int         // bytes of the conversation for which memory is reserved
@@ -134,8 +137,28 @@ func (a *Answer) Serve(w http.ResponseWriter) error {
 func (a *Answer) Continue(ended func()) {
 	a.relay.owners.Go(func() {
 		defer ended()
-		a.relayRun()
+		if a.protected(a.relayRun) {
+			return
+		}
+
+		a.cancel(errPanicked)
+		// Without the last events, readers get what is stored.
+		if a.end != nil || !a.protected(func() { _ = a.complete(endingOf(errPanicked)) }) {
+			a.relay.dropJournal(a)
+		}
 	})
+}
+
+// protected reports whether a function returns. A panic is logged, as that of an HTTP handler, and
+// does not end the hub.
+func (a *Answer) protected(do func()) (returned bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			a.relay.store.Logger.Error("panic", "panic", fmt.Sprint(p), "run_id", a.run.ID, "stack", string(debug.Stack()))
+		}
+	}()
+	do()
+	return true
 }
 
 // Run returns the run of the answer, which is stored.
@@ -161,6 +184,10 @@ func (a *Answer) complete(end Ending) error {
 	saved, err := a.finish(end)
 	if err != nil {
 		end, a.reported = failed(kindHub, wire.Unavailable, "The answer could not be stored."), false
+	}
+
+	if !a.first { // the runtime has rejected the run
+		a.queue(a.beginning())
 	}
 
 	a.queueLast(end, saved)
@@ -194,14 +221,13 @@ func (a *Answer) cancelRun() {
 	}
 }
 
-// progress cancels an answer whose runtime sends nothing or too much. It returns the content,
-// and reports whether it should be stored, and whether the answer is in the database and in
-// progress.
-func (a *Answer) progress(now time.Time) (content, bool, bool) {
+// progress cancels an answer whose runtime sends nothing or too much. It reports whether the answer
+// is in the database and in progress.
+func (a *Answer) progress(now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.begun || a.end != nil {
-		return content{}, false, false
+		return false
 	}
 
 	var received int64
@@ -220,8 +246,19 @@ func (a *Answer) progress(now time.Time) (content, bool, bool) {
 		a.cancel(errEndless)
 	}
 
-	c, due := a.text.due()
-	return c, due, true
+	return true
+}
+
+// due returns the content if it should be stored. Other hubs send that of an answer that is
+// followed.
+func (a *Answer) due(followed bool) (content, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.end != nil {
+		return content{}, false
+	}
+
+	return a.text.due(followed)
 }
 
 // unsaved makes the content due again.

@@ -21,6 +21,7 @@ var (
 	errEndless   = errors.New("the answer takes too long or sends too much")
 	errSlow      = errors.New("the runtime does not accept the run in time")
 	errLost      = errors.New("another hub has taken over the session")
+	errPanicked  = errors.New("the hub has an internal error")
 )
 
 // Ending is how an answer ended.
@@ -57,6 +58,8 @@ func endingOf(cause error) Ending {
 		return cancelled(wire.Unavailable, "The hub shuts down: send the message again later.")
 	case errors.Is(cause, errLost):
 		return failed(kindHub, wire.Unavailable, "The session was deleted, or another hub has taken it over.")
+	case errors.Is(cause, errPanicked):
+		return failed(kindHub, code.InternalError, "The hub has an internal error, whose cause is in its log.")
 	case errors.Is(cause, errMemory):
 		return failed(kindMemory, code.UpstreamFailed, "The answers in progress use too much memory: send the message again later.")
 	case tooLong, errors.Is(cause, errTooLong), errors.Is(cause, errEndless):
@@ -86,6 +89,7 @@ func (a *Answer) beginning() *wire.Begun {
 
 // queueFirst queues the events before those of the runtime.
 func (a *Answer) queueFirst() {
+	a.first = true
 	a.queue(a.beginning())
 	a.queueNotice(aigc.ModePrepend)
 }
@@ -134,8 +138,6 @@ func (a *Answer) queueNotice(at aigc.Mode) {
 func (a *Answer) queue(p runtimewire.Payload) {
 	data, _ := json.Marshal(p) // the events have a JSON form
 	ev := sse.Event{Type: p.EventName(), Data: data}
-	a.mu.Lock()
-	a.record(ev)
-	a.mu.Unlock()
+	a.lockedRecord(ev)
 	a.forwardEvent(ev)
 }

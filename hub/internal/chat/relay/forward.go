@@ -86,7 +86,7 @@ func (a *Answer) awaitUsage() {
 
 		switch ev.Type {
 		case "result", "cancelled", "error":
-			_ = a.note(ev) // the answer is too large in any case
+			_ = a.note(ev, false) // the answer is too large in any case
 		}
 	}
 }
@@ -94,14 +94,7 @@ func (a *Answer) awaitUsage() {
 // relayTexts notes the texts that are in memory, and queues the bytes of their events as they were
 // received. Most tokens are such texts: see [client.Stream.Texts].
 func (a *Answer) relayTexts() error {
-	a.mu.Lock()
-	texts, events := a.events.Texts(a.text.pending)
-	err := a.text.noteTexts(texts, a.memory.reserve)
-	if a.appended = a.journal; err == nil && a.journal != nil {
-		a.journal.append(events)
-	}
-
-	a.mu.Unlock()
+	events, err := a.noteTexts()
 	if err == nil && len(events) > 0 && a.stream != nil {
 		_ = a.stream.QueueEvents(events)
 	}
@@ -109,18 +102,24 @@ func (a *Answer) relayTexts() error {
 	return err
 }
 
+// noteTexts notes the texts that are in memory, and returns their events.
+func (a *Answer) noteTexts() ([]byte, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	texts, events := a.events.Texts(a.text.pending)
+	err := a.text.noteTexts(texts, a.memory.reserve)
+	if a.appended = a.journal; err == nil && a.journal != nil {
+		a.journal.append(events)
+	}
+
+	return events, err
+}
+
 // relayEvent notes an event and queues it. The hub itself reports that it has cancelled the run,
 // with its own reason.
 func (a *Answer) relayEvent(ev sse.Event) error {
-	a.mu.Lock()
-	err := a.text.note(ev, a.memory.reserve)
 	own := a.ctx.Err() != nil && ev.Type == "cancelled"
-	if err == nil && !own {
-		a.record(ev)
-	}
-
-	a.mu.Unlock()
-	if err != nil || own {
+	if err := a.note(ev, !own); err != nil || own {
 		return err
 	}
 
@@ -148,9 +147,20 @@ func (a *Answer) forwardEvent(ev sse.Event) {
 	}
 }
 
-// note stores the part of an event that the history needs.
-func (a *Answer) note(ev sse.Event) error {
+// note stores the part of an event that the history needs, and records the event on request.
+func (a *Answer) note(ev sse.Event, record bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.text.note(ev, a.memory.reserve)
+	err := a.text.note(ev, a.memory.reserve)
+	if err == nil && record {
+		a.record(ev)
+	}
+
+	return err
+}
+
+func (a *Answer) lockedRecord(ev sse.Event) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.record(ev)
 }

@@ -36,6 +36,7 @@ type journal struct {
 	memory account
 	reader account   // the empty account of a reader of it
 	ended  time.Time // zero in progress; guarded by the mutex of the relay
+	gaps   gaps
 
 	mu     sync.Mutex // guards the fields below
 	answer *Answer    // in progress: it has the text of removed events. nil after the last event
@@ -267,12 +268,9 @@ func (j *journal) follow(ctx context.Context, stream *sse.Stream, at *int) error
 			return errTooSlow
 		case errors.Is(err, errRemoved):
 			gaps++
-			number, err := j.sendGap(stream, *at == 1)
-			if err != nil {
+			if err := j.sendGap(stream, at); err != nil {
 				return err
 			}
-
-			*at = number
 
 		case errors.Is(err, io.EOF):
 			return nil
@@ -297,6 +295,21 @@ func (j *journal) follow(ctx context.Context, stream *sse.Stream, at *int) error
 	}
 }
 
+// endsAfter reports whether the event with an id was the last one.
+func (j *journal) endsAfter(id string) bool {
+	number := j.numberAfter(id)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return id != "" && number == j.next && j.answer == nil
+}
+
+// EndsAfter reports whether the answer of a run has ended, and the event with an id was its last
+// one.
+func (r *Relay) EndsAfter(runID, id string) bool {
+	j := r.journalOf(runID)
+	return j != nil && j.endsAfter(id)
+}
+
 // send queues events. A large one is in memory until the reader has read it.
 func (j *journal) send(stream *sse.Stream, events []byte) error {
 	memory := j.reader
@@ -308,44 +321,4 @@ func (j *journal) send(stream *sse.Stream, events []byte) error {
 	}
 
 	return stream.QueueEvents(events)
-}
-
-// StoredCopies is how often a stored answer is in memory while it is sent, at most.
-const StoredCopies = 4
-
-// sendGap sends a gap and the answer so far, before them the first event if the reader has none. It
-// returns the number of the next event.
-func (j *journal) sendGap(stream *sse.Stream, first bool) (int, error) {
-	j.mu.Lock()
-	a := j.answer
-	j.mu.Unlock()
-	if a == nil { // it is stored
-		return 0, ErrNoJournal
-	}
-
-	memory := j.reader
-	defer memory.release()
-	a.mu.Lock()
-	err := memory.reserve(StoredCopies * a.text.size())
-	if err != nil {
-		a.mu.Unlock()
-		return 0, err
-	}
-
-	content, model := a.text.content(), a.text.model
-	j.mu.Lock()
-	next := j.next
-	j.mu.Unlock()
-	a.mu.Unlock()
-	if first {
-		if err := send(stream, a.beginning(), ""); err != nil {
-			return 0, err
-		}
-	}
-
-	stored := Stored{
-		SessionID: a.run.SessionID, MessageID: a.run.MessageID, Model: model,
-		Blocks: Labelled(content.text, content.blocks, a.run.noticeSoFar(), a.run.NoticeAt),
-	}
-	return next, stored.sendGap(stream, j.idOf(next-1))
 }

@@ -69,6 +69,9 @@ type Config struct {
 	// failures have no remedies.
 	ModelOf func(ctx context.Context, tenantID, agentName string) (string, string, error)
 
+	// Saved is called with the bytes of an answer that has ended and is stored. Defaults to none.
+	Saved func(run AnswerRun, bytes int)
+
 	// OpenTimeout bounds the time in which a runtime accepts a run. Defaults to 30 s.
 	OpenTimeout time.Duration
 

@@ -109,17 +109,27 @@ func InProgress(ctx context.Context, tx *sql.Tx, tenantID, sessionKey string) (b
 		tenantID, sessionKey)
 }
 
-// SessionsInProgress returns the keys of the sessions of a user, or of all users without one, in
-// which an answer is in progress.
-func SessionsInProgress(ctx context.Context, q db.Querier, tenantID, userID string) (map[string]bool, error) {
-	keys, err := db.Values[string](ctx, q, "read sessions in progress",
-		`SELECT session_key FROM chat_runs WHERE tenant_id = $1 AND (user_id = $2 OR $2 = '') AND NOT `+store.Free, tenantID, userID)
+// SessionsInProgress returns those of the sessions with the keys in which an answer is in progress.
+func SessionsInProgress(ctx context.Context, q db.Querier, tenantID string, keys []string) (map[string]bool, error) {
 	all := map[string]bool{}
-	for _, key := range keys {
+	if len(keys) == 0 {
+		return all, nil
+	}
+
+	in, args := db.In([]any{tenantID}, keys)
+	found, err := db.Values[string](ctx, q, "read sessions in progress",
+		`SELECT session_key FROM chat_runs WHERE tenant_id = $1 AND session_key IN `+in+` AND NOT `+store.Free, args...)
+	for _, key := range found {
 		all[key] = true
 	}
 
 	return all, err
+}
+
+// Followed marks runs whose answers are read at another hub: their hub stores them more often.
+func Followed(ctx context.Context, q db.Querier, runs []string) error {
+	in, args := db.In(nil, runs)
+	return db.Exec(ctx, q, "follow chat runs", `UPDATE chat_runs SET followed = TRUE WHERE run_id IN `+in+` AND NOT followed`, args...)
 }
 
 // running has numbers of answers that hold the reserves of budgets, and of those of the user that
@@ -165,8 +175,9 @@ func tooMany(ctx context.Context, tx *sql.Tx, r AnswerRun, counted usage.Counted
 type Lease struct {
 	RunID, TenantID, SessionKey, UserID, AgentName, HubID string
 
-	Cancel bool
-	free   bool // no hub has it
+	Cancel   bool
+	followed bool // at another hub
+	free     bool // no hub has it
 }
 
 // leaseColumns are the columns that scanLease reads, in its order.
@@ -232,14 +243,14 @@ func freeRuns(ctx context.Context, q db.Querier, hubID string) ([]Lease, error) 
 		`SELECT `+leaseColumns+` FROM chat_runs WHERE hub_id = $1 OR `+store.Free+` ORDER BY run_id`, hubID)
 }
 
-// runsOfHub returns the runs of a hub, and for each of them whether it is to be cancelled.
-func runsOfHub(ctx context.Context, q db.Querier, hubID string) (map[string]bool, error) {
-	runs := map[string]bool{}
+// runsOfHub returns the runs of a hub, with what other hubs request.
+func runsOfHub(ctx context.Context, q db.Querier, hubID string) (map[string]Lease, error) {
+	runs := map[string]Lease{}
 	_, err := db.Collect(ctx, q, "read chat runs of hub", func(row db.Scanner) (l Lease, err error) {
-		err = row.Scan(&l.RunID, &l.Cancel)
-		runs[l.RunID] = l.Cancel
+		err = row.Scan(&l.RunID, &l.Cancel, &l.followed)
+		runs[l.RunID] = l
 		return l, err
-	}, `SELECT run_id, cancel FROM chat_runs WHERE hub_id = $1`, hubID)
+	}, `SELECT run_id, cancel, followed FROM chat_runs WHERE hub_id = $1`, hubID)
 	return runs, err
 }
 

@@ -17,6 +17,7 @@ const (
 	writeWithin = 10 * time.Second
 	batchRows   = 200     // of one transaction
 	batchBytes  = 8 << 20 // of the answers in progress of one transaction
+	maxFollowed = 8 << 20 // bytes that are stored at once for the readers at other hubs
 )
 
 // storeEnded stores the answers that have ended soon.
@@ -63,15 +64,9 @@ func (r *Relay) saveProgress(ctx context.Context) {
 	all := slices.Collect(maps.Values(r.answers))
 	r.mu.Unlock()
 	var open []*Answer
-	var due []partial
 	for _, a := range all {
-		content, grown, begun := a.progress(now)
-		if begun {
+		if a.progress(now) {
 			open = append(open, a)
-		}
-
-		if grown {
-			due = append(due, partial{a, content})
 		}
 	}
 
@@ -86,14 +81,26 @@ func (r *Relay) saveProgress(ctx context.Context) {
 		r.store.Logger.Warn("reading the answers of the hub failed", "err", err)
 	}
 
-	for _, a := range open {
-		requested, ok := owned[a.run.ID]
+	var due []partial
+	followed := 0
+	for _, a := range open { // in another order each time
+		lease, ok := owned[a.run.ID]
 		switch {
 		case err != nil:
 		case !ok:
 			a.cancel(errLost) // without effect if it has ended in the meantime
-		case requested:
+		case lease.Cancel:
 			a.cancel(errCancelled)
+		}
+
+		lease.followed = lease.followed && followed < maxFollowed
+		content, ok := a.due(lease.followed)
+		if ok {
+			due = append(due, partial{a, content})
+		}
+
+		if ok && lease.followed {
+			followed += content.size()
 		}
 	}
 
@@ -278,6 +285,10 @@ func (r *Relay) stored(batch []*Answer, err error) {
 		}
 
 		a.saved, a.err = a.saved && err == nil, err
+		if a.saved && r.cfg.Saved != nil {
+			r.cfg.Saved(a.run, a.final.size())
+		}
+
 		a.memory.release()
 		r.metrics.end(a)
 		if a.started && r.cfg.Usage != nil {

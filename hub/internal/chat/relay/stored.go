@@ -2,10 +2,12 @@ package relay
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"math"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/hub/internal/aigc"
@@ -16,7 +18,8 @@ import (
 	"github.com/seed93082962/agenthost/sse"
 )
 
-// Stored is an answer as it is stored while it is in progress, or after its end.
+// Stored is an answer as it is stored while it is in progress, or after its end. Any number of
+// readers share it.
 type Stored struct {
 	SessionID string
 	MessageID string
@@ -24,6 +27,11 @@ type Stored struct {
 	Usage     runtimewire.Usage
 	Blocks    []byte // the JSON array of its blocks, see [Labelled]
 	Ended     bool   // otherwise the last block may become longer
+
+	maxBlocks int // bytes of the blocks of one event. Defaults to maxBlocksData
+	split     sync.Once
+	complete  []json.RawMessage
+	text      string // of the last block, if it may become longer
 }
 
 // Labelled returns the blocks of a stored text and content with the notice of the answer, unless
@@ -57,6 +65,12 @@ type Place struct {
 	sum           uint32 // of the bytes
 }
 
+// endID is the id of the last event of a stored answer.
+const endID = "stored-end"
+
+// IsEnd reports whether an id is that of the last event of a stored answer.
+func IsEnd(id string) bool { return id == endID }
+
 const placeFormat = "stored-%d-%d-%08x"
 
 // PlaceOf returns the place of an id of an event. An id of a journal is that of a place that no
@@ -87,30 +101,20 @@ const maxBlocksData = runvalue.MaxData - 4<<10
 // Send queues the part of the answer that a reader does not have, and changes its place: complete
 // blocks as an assistant event, and the text of the last block as partial messages. If the reader
 // has another text, a gap and the whole answer replace it.
-func (s *Stored) Send(stream *sse.Stream, p *Place) error { return s.send(stream, p, Place.id) }
+func (s *Stored) Send(stream *sse.Stream, p *Place) error { return s.send(stream.Queue, p, Place.id) }
 
-// sendGap queues a gap and the answer so far. Only the end of it has an id: a reader that does not
-// receive all gets another gap.
-func (s *Stored) sendGap(stream *sse.Stream, id string) error {
-	nowhere := Place{blocks: math.MaxInt}
-	if err := s.send(stream, &nowhere, func(Place) string { return "" }); err != nil {
-		return err
-	}
-
-	return send(stream, nil, id)
-}
-
-func (s *Stored) send(stream *sse.Stream, p *Place, id func(Place) string) error {
-	blocks, text := s.split()
+func (s *Stored) send(queue func(sse.Event) error, p *Place, id func(Place) string) error {
+	s.split.Do(s.parse)
+	blocks, text := s.complete, s.text
 	whole, rest, ok := p.completed(blocks)
 	if !ok || len(blocks) == p.blocks && !p.begins(text) {
 		*p, whole, rest = Place{}, 0, ""
-		if err := send(stream, &wire.Gap{Type: "hub.gap"}, id(*p)); err != nil {
+		if err := send(queue, &wire.Gap{Type: "hub.gap"}, id(*p)); err != nil {
 			return err
 		}
 	}
 
-	if err := p.sendText(stream, rest, id); err != nil {
+	if err := p.sendText(queue, rest, id); err != nil {
 		return err
 	}
 
@@ -125,23 +129,23 @@ func (s *Stored) send(stream *sse.Stream, p *Place, id func(Place) string) error
 			event.Usage = s.Usage
 		}
 
-		if err := send(stream, event, id(*p)); err != nil {
+		if err := send(queue, event, id(*p)); err != nil {
 			return err
 		}
 	}
 
-	return p.sendText(stream, text[p.bytes:], id)
+	return p.sendText(queue, text[p.bytes:], id)
 }
 
 // sendText queues the next part of the text of a block as partial messages.
-func (p *Place) sendText(stream *sse.Stream, text string, id func(Place) string) error {
+func (p *Place) sendText(queue func(sse.Event) error, text string, id func(Place) string) error {
 	for text != "" {
 		part := head(text)
 		text = text[len(part):]
 		p.bytes += len(part)
 		p.sum = crc32.Update(p.sum, crc32.IEEETable, []byte(part))
 		event := &runtimewire.PartialMessage{Partial: runtimewire.Partial{Type: runtimewire.PartialText, Text: part}}
-		if err := send(stream, event, id(*p)); err != nil {
+		if err := send(queue, event, id(*p)); err != nil {
 			return err
 		}
 	}
@@ -173,24 +177,20 @@ func (p Place) begins(text string) bool {
 	return len(text) >= p.bytes && crc32.ChecksumIEEE([]byte(text[:p.bytes])) == p.sum
 }
 
-// split returns the complete blocks, and the text of the last one if it may become longer.
-func (s *Stored) split() ([]json.RawMessage, string) {
-	var blocks []json.RawMessage
+// parse sets the complete blocks, and the text of the last one if it may become longer.
+func (s *Stored) parse() {
 	for raw := range jsonlimit.Elements(s.Blocks) {
-		blocks = append(blocks, raw)
+		s.complete = append(s.complete, raw)
 	}
 
-	if s.Ended || len(blocks) == 0 {
-		return blocks, ""
+	if s.Ended || len(s.complete) == 0 {
+		return
 	}
 
-	last := len(blocks) - 1
-	text, ok := textOf(blocks[last])
-	if !ok {
-		return blocks, ""
+	last := len(s.complete) - 1
+	if text, ok := textOf(s.complete[last]); ok {
+		s.complete, s.text = s.complete[:last], text
 	}
-
-	return blocks[:last], text
 }
 
 // textOf returns the text of a block, and reports whether it is one.
@@ -226,7 +226,7 @@ func (*storedMessage) EventName() string { return "assistant" }
 // message returns an event with the first blocks, usually all.
 func (s *Stored) message(blocks []json.RawMessage) *storedMessage {
 	n, size := 1, len(blocks[0])
-	for n < len(blocks) && size+len(blocks[n]) < maxBlocksData {
+	for n < len(blocks) && size+len(blocks[n]) < cmp.Or(s.maxBlocks, maxBlocksData) {
 		size += len(blocks[n]) + 1
 		n++
 	}
@@ -247,13 +247,9 @@ func head(text string) string {
 	return text[:n]
 }
 
-// send queues an event. Without a payload, it is only an id.
-func send(stream *sse.Stream, p runtimewire.Payload, id string) error {
+// send queues an event.
+func send(queue func(sse.Event) error, p runtimewire.Payload, id string) error {
 	ev := sse.Event{ID: id}
-	if p == nil {
-		return stream.Queue(ev)
-	}
-
 	var data bytes.Buffer
 	encoder := json.NewEncoder(&data)
 	encoder.SetEscapeHTML(false)
@@ -262,13 +258,16 @@ func send(stream *sse.Stream, p runtimewire.Payload, id string) error {
 	}
 
 	ev.Type, ev.Data = p.EventName(), bytes.TrimSuffix(data.Bytes(), []byte("\n"))
-	return stream.Queue(ev)
+	return queue(ev)
 }
+
+// SendDone queues the last event of a stored answer.
+func SendDone(stream *sse.Stream) error { return send(stream.Queue, &runtimewire.Done{}, endID) }
 
 // SendEvents queues events of the hub.
 func SendEvents(stream *sse.Stream, events ...runtimewire.Payload) error {
 	for _, event := range events {
-		if err := send(stream, event, ""); err != nil {
+		if err := send(stream.Queue, event, ""); err != nil {
 			return err
 		}
 	}

@@ -275,10 +275,11 @@ func Generated(text, blocks string) bool {
 }
 
 // due returns the content if it should be stored: at first, and then when it has grown by a
-// quarter, so that the number of bytes that are written is linear in the length of the answer.
-func (t *transcript) due() (content, bool) {
+// quarter, so that the number of bytes that are written is linear in the length of the answer, or
+// each time if it is followed.
+func (t *transcript) due(followed bool) (content, bool) {
 	size := t.size()
-	if !t.changed || size < t.stored+t.stored/4 {
+	if !t.changed || !followed && size < t.stored+t.stored/4 {
 		return content{}, false
 	}
 
