@@ -50,17 +50,18 @@ func answerOf(path string, begun event) string {
 // those of its message, that of an assistant event. A gap removes all.
 func textOf(events []event) string {
 	var complete []string
-	var pending string
+	var pending strings.Builder
 	for _, ev := range events {
 		switch {
 		case ev.data["type"] == "hub.gap":
-			complete, pending = nil, ""
+			complete = nil
+			pending.Reset()
 		case ev.name == "partial_message":
 			if p := ev.data["partial"].(object); p["type"] == "text" {
-				pending += p["text"].(string)
+				pending.WriteString(p["text"].(string))
 			}
 		case ev.name == "assistant":
-			pending = ""
+			pending.Reset()
 			for _, block := range ev.data["message"].(object)["content"].([]any) {
 				if block.(object)["type"] == "text" {
 					complete = append(complete, block.(object)["text"].(string))
@@ -68,8 +69,8 @@ func textOf(events []event) string {
 			}
 		}
 	}
-	if pending != "" {
-		complete = append(complete, pending)
+	if pending.Len() > 0 {
+		complete = append(complete, pending.String())
 	}
 	return strings.Join(complete, "\n\n")
 }

@@ -61,7 +61,7 @@ func TestManyReadersThatAreTooLate(t *testing.T) {
 		gate := make(chan struct{})
 		text := strings.Repeat("x", 20_000)
 		s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
-			for range 100 {
+			for range 50 {
 				write(events("assistant", said(text)))
 			}
 			for range 9 {
@@ -76,12 +76,12 @@ func TestManyReadersThatAreTooLate(t *testing.T) {
 		answer := answerOf(path, first.until("hub"))
 		first.until("partial_message")
 		var late []*stream
-		for range 60 {
+		for range 30 {
 			reader := follows(t, s.ada(), answer, "")
 			reader.until("hub")
 			late = append(late, reader)
 		}
-		whole := strings.Repeat(text+"\n\n", 100) + "last"
+		whole := strings.Repeat(text+"\n\n", 50) + "last"
 		for _, reader := range late {
 			require.Equal(t, "hub.gap", reader.until("hub").data["type"])
 		}

@@ -69,7 +69,7 @@ func TestEventsAfterARefusedRepetition(t *testing.T) {
 	body := object{"message": "hello", "clientMessageId": "one", "onDisconnect": "continue"}
 	s.ada().Post(path+"/messages", body).Want(http.StatusBadGateway)
 	answer := path + "/messages/" + messages(s.ada(), path)[1]["id"].(string)
-	require.Equal(t, "done", names(follows(t, s.ada(), answer, "").rest())[2])
+	require.Equal(t, "done", names(follows(t, s.ada(), answer, "").rest())[3])
 	s.deploy(endless(t))
 	begins(t, s.ada(), session(s.ada()))
 	s.ada().Post(path+"/messages", body).Error(http.StatusTooManyRequests, wire.RateLimited)
