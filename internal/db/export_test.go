@@ -4,7 +4,7 @@ package db
 func Statements(conn any) int { return len(conn.(*patientConn).statements) }
 
 // Waiting returns the number of calls that wait.
-func (g *Group) Waiting() int {
+func (g *Group[T]) Waiting() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.waiting)

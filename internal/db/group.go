@@ -4,47 +4,43 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync"
 	"time"
-
-	"github.com/seed93082962/agenthost/internal/leaf/sqlerr"
 )
 
 const (
-	maxGroup    = 50                    // members of one transaction
-	groupWithin = 10 * time.Second      // for the statements of one transaction
-	groupLock   = 50 * time.Millisecond // after which a member that waits for a lock no longer holds up the others
-	groupHurry  = time.Millisecond      // instead of groupLock, from groupLock after the begin of the first member
+	maxGroup    = 64               // members of one transaction
+	groupWithin = 10 * time.Second // for the statements of one transaction
 )
 
-// Group runs transactions that begin at the same time as one, so that they share its BEGIN and its
-// COMMIT. The first one begins at once, and those that begin before it ends are the next one
-// together. Each is a savepoint: one that fails has no effect on the others.
-type Group struct {
-	db    *DB
-	begin func(ctx context.Context, tx *sql.Tx) error
+// Group runs transactions that begin at the same time as one, so that they share its statements.
+// The first one begins at once, and those that begin before it ends are the next one together. T is
+// what a member gives to them.
+type Group[T any] struct {
+	db       *DB
+	together func(ctx context.Context, tx *sql.Tx, all []T) ([]bool, error)
 
 	mu      sync.Mutex // guards the fields below
 	busy    bool       // a member leads
-	waiting []*member
+	waiting []*member[T]
 }
 
-// NewGroup returns a group whose transactions begin with a function.
-func NewGroup(d *DB, begin func(ctx context.Context, tx *sql.Tx) error) *Group {
-	return &Group{db: d, begin: begin}
+// NewGroup returns a group. together does what all of some members do, at least one, and reports
+// which of them it has done: it leaves out one that fails, or that would wait for a lock, without
+// an effect. If it fails or panics, it has done none of them.
+func NewGroup[T any](d *DB, together func(ctx context.Context, tx *sql.Tx, all []T) ([]bool, error)) *Group[T] {
+	return &Group[T]{db: d, together: together}
 }
 
 // member is a call of [Group.Tx].
-type member struct {
+type member[T any] struct {
 	ctx  context.Context
-	do   func(ctx context.Context, tx *sql.Tx) error
+	give T
 	step chan step // has one element once it is decided
 
-	outcome step // if the transaction commits
-	next    step
-	err     error // if next is over
+	next step
+	err  error // if next is over
 }
 
 // step is what a member does next.
@@ -56,10 +52,10 @@ const (
 	over              // has its result
 )
 
-// Tx is [DB.Tx] for a member of the group. do uses the context that it gets: a statement that ended
-// with the caller's context would end the transaction of the others.
-func (g *Group) Tx(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) error) error {
-	m := &member{ctx: ctx, do: do, step: make(chan step, 1)}
+// Tx commits what together does for a member, or else runs do in a transaction of its own, as
+// [DB.Tx]. The check of ctx, see [WithCheck], runs before together.
+func (g *Group[T]) Tx(ctx context.Context, give T, do func(tx *sql.Tx) error) error {
+	m := &member[T]{ctx: ctx, give: give, step: make(chan step, 1)}
 	g.mu.Lock()
 	if g.busy {
 		g.waiting = append(g.waiting, m)
@@ -84,14 +80,14 @@ func (g *Group) Tx(ctx context.Context, do func(ctx context.Context, tx *sql.Tx)
 	}
 
 	if m.next == alone {
-		return g.single(m, g.begin)
+		return g.db.Tx(ctx, do)
 	}
 
 	return m.err
 }
 
 // leave removes a member that waits. It reports whether it did.
-func (g *Group) leave(m *member) bool {
+func (g *Group[T]) leave(m *member[T]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i, other := range g.waiting {
@@ -105,23 +101,13 @@ func (g *Group) leave(m *member) bool {
 }
 
 // lead runs the transaction of m and of those that wait, and then lets the next one lead.
-func (g *Group) lead(m *member) {
+func (g *Group[T]) lead(m *member[T]) {
 	runtime.Gosched() // calls that are about to begin join
 	g.mu.Lock()
 	n := min(len(g.waiting), maxGroup-1)
-	batch := append([]*member{m}, g.waiting[:n]...)
+	batch := append([]*member[T]{m}, g.waiting[:n]...)
 	g.waiting = g.waiting[n:]
 	g.mu.Unlock()
-	defer g.pass()
-	if len(batch) == 1 {
-		m.next, m.err = over, g.single(m, g.enter)
-		if sqlerr.LockTimeout(m.err) {
-			m.next = alone // while it waits for the lock, others begin
-		}
-
-		return
-	}
-
 	for _, one := range batch {
 		one.next = alone
 	}
@@ -130,11 +116,13 @@ func (g *Group) lead(m *member) {
 		for _, other := range batch[1:] {
 			other.step <- other.next
 		}
+
+		g.pass()
 	}()
 	g.run(batch)
 }
 
-func (g *Group) pass() {
+func (g *Group[T]) pass() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.waiting) == 0 {
@@ -146,123 +134,61 @@ func (g *Group) pass() {
 	g.waiting = g.waiting[1:]
 }
 
-// single runs a member in a transaction of its own.
-func (g *Group) single(m *member, begin func(context.Context, *sql.Tx) error) error {
-	return g.db.Tx(m.ctx, func(tx *sql.Tx) error {
-		if err := begin(m.ctx, tx); err != nil {
-			return err
-		}
-
-		return m.do(m.ctx, tx)
-	})
-}
-
-// enter begins a transaction for which others wait.
-func (g *Group) enter(ctx context.Context, tx *sql.Tx) error {
-	if err := g.begin(ctx, tx); err != nil {
-		return err
-	}
-
-	return g.limitLocks(ctx, tx, groupLock)
-}
-
-// limitLocks bounds the time for which the next statements wait for a lock. A transaction of SQLite
-// waits for none.
-func (g *Group) limitLocks(ctx context.Context, tx *sql.Tx, within time.Duration) error {
-	if g.db.engine != PostgreSQL {
-		return nil
-	}
-
-	return Exec(ctx, tx, "limit locks", fmt.Sprintf(`SET LOCAL lock_timeout = '%dms'`, within.Milliseconds()))
-}
-
 // run runs the members in one transaction. If it fails for another reason than that the database is
 // unavailable, each of them runs alone.
-func (g *Group) run(batch []*member) {
+func (g *Group[T]) run(batch []*member[T]) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(WithCheck(batch[0].ctx, nil)), groupWithin)
 	defer cancel()
-	err := g.db.Tx(ctx, func(tx *sql.Tx) error {
-		if err := g.enter(ctx, tx); err != nil {
-			return err
-		}
-
-		began, hurry := time.Now(), false
-		for _, m := range batch {
-			if !hurry && time.Since(began) > groupLock { // the waits of all together are bounded
-				hurry = true
-				if err := g.limitLocks(ctx, tx, groupHurry); err != nil {
-					return err
-				}
+	var done map[*member[T]]bool
+	err := g.db.Tx(ctx, func(tx *sql.Tx) (err error) {
+		defer func() {
+			if recover() != nil {
+				err = errPanicked
 			}
+		}()
 
-			if err := m.within(ctx, tx); err != nil {
-				return err
-			}
-		}
-
-		return nil
+		done, err = g.within(ctx, tx, batch)
+		return err
 	})
 	for _, m := range batch {
 		switch {
-		case err == nil:
-			m.next = m.outcome
 		case Unavailable(err): // the outcome of the COMMIT may be unknown
 			m.next, m.err = over, err
+		case err == nil && done[m]:
+			m.next = over
+		case m.ctx.Err() != nil:
+			m.next, m.err = over, context.Cause(m.ctx)
 		}
 	}
 }
 
-// errPanicked is the error of a member that panics. It does so again when it runs alone, in the
+// errPanicked is the error of a transaction that panics. Its members run alone, each in the
 // goroutine of its caller.
 var errPanicked = errors.New("panicked")
 
-// within runs a member in a savepoint. It fails if the transaction has failed.
-func (m *member) within(ctx context.Context, tx *sql.Tx) error {
-	if m.err = context.Cause(m.ctx); m.err != nil {
-		m.outcome = over
-		return nil //nolint:nilerr // the others continue
-	}
-
-	if err := Exec(ctx, tx, "begin savepoint", "SAVEPOINT member"); err != nil {
-		return err
-	}
-
-	err := m.protected(ctx, tx)
-	if err == nil {
-		err = context.Cause(m.ctx)
-	}
-
-	m.outcome, m.err = over, nil
-	if err == nil {
-		return Exec(ctx, tx, "end savepoint", "RELEASE SAVEPOINT member")
-	}
-
-	m.err = ended(m.ctx, err)
-	if retryable(err) || sqlerr.LockTimeout(err) || errors.Is(err, errPanicked) {
-		m.outcome = alone
-	}
-
-	return Exec(ctx, tx, "roll back to savepoint", "ROLLBACK TO SAVEPOINT member")
-}
-
-// protected runs a member and its check with the values of its context, until ctx ends.
-func (m *member) protected(ctx context.Context, tx *sql.Tx) (err error) {
-	defer func() {
-		if recover() != nil {
-			err = errPanicked
+// within returns the members whose work is done. A member whose context or access has ended runs
+// alone, which returns the error.
+func (g *Group[T]) within(ctx context.Context, tx *sql.Tx, batch []*member[T]) (map[*member[T]]bool, error) {
+	done := map[*member[T]]bool{}
+	var members []*member[T]
+	var all []T
+	for _, m := range batch {
+		check, _ := m.ctx.Value(checkKey{}).(Check)
+		if m.ctx.Err() != nil || check != nil && check(ctx, tx) != nil {
+			continue
 		}
-	}()
 
-	own, cancel := context.WithCancelCause(context.WithoutCancel(m.ctx))
-	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
-	if err := m.do(own, tx); err != nil {
-		return err
+		members, all = append(members, m), append(all, m.give)
 	}
 
-	if check, _ := m.ctx.Value(checkKey{}).(Check); check != nil {
-		return check(own, tx)
+	if len(all) == 0 {
+		return done, nil
 	}
 
-	return nil
+	complete, err := g.together(ctx, tx, all)
+	for i, m := range members {
+		done[m] = err == nil && complete[i]
+	}
+
+	return done, err
 }

@@ -176,20 +176,21 @@ func Rows(first, rows, width int) string {
 	return b.String()
 }
 
-// Typed is Rows with the types of the columns. PostgreSQL needs them where no column of a table has
-// a type for a placeholder: a VALUES of its own, whose columns both engines call column1, column2.
-func Typed(first, rows int, types ...string) string {
+// Table returns a table with the placeholders of Rows for FROM, whose columns are column1, column2
+// and so on. PostgreSQL needs their types, and SQLite the limit: otherwise it takes the table for a
+// large one, and reads all of the table that is joined with it.
+func Table(first, rows int, types ...string) string {
 	var b strings.Builder
 	for i, name := range types {
 		b.WriteString(",CAST($" + strconv.Itoa(first+i) + " AS " + name + ")")
 	}
 
-	typed := "(" + b.String()[1:] + ")"
-	if rows == 1 {
-		return typed
+	all := "(" + b.String()[1:] + ")"
+	if rows > 1 {
+		all += "," + Rows(first+len(types), rows-1, len(types))
 	}
 
-	return typed + "," + Rows(first+len(types), rows-1, len(types))
+	return "(SELECT * FROM (VALUES " + all + ") AS given LIMIT " + strconv.Itoa(rows) + ")"
 }
 
 // maxWidth is the largest number of rows of Chunks.
@@ -282,7 +283,7 @@ func NullMicros(t time.Time) sql.NullInt64 {
 // longer than most runs of it.
 const (
 	maxStatements = 64
-	maxStatement  = 4 << 10 // bytes of the text: a statement takes several times as many
+	maxStatement  = 8 << 10 // bytes of the text: a statement takes several times as many
 )
 
 // statements are the prepared statements of a connection by their text, without those in use.

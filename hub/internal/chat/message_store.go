@@ -206,6 +206,21 @@ func insertMessages(ctx context.Context, tx *sql.Tx, s session, messages ...mess
 		text, content, run_id, model, usage, aigc, notice, notice_at, started, created_at) VALUES `+db.Rows(1, len(messages), insertArgs), args...)
 }
 
+// insertExchanges inserts messages of users and their empty answers.
+func insertExchanges(ctx context.Context, tx *sql.Tx, all []*exchange) error {
+	var args []any
+	for _, m := range all {
+		args = append(args, m.session.Key, m.session.TenantID, m.user.Seq, m.user.ID, m.user.ClientID, m.user.Text,
+			m.assistant.ID, m.assistant.RunID, string(m.assistant.AIGC), m.assistant.Notice, string(m.assistant.NoticeAt), db.Micros(m.user.CreatedAt))
+	}
+
+	return db.Exec(ctx, tx, "insert chat messages", `WITH sent (key, tenant, seq, id, client, text, answer, run, aigc, notice, notice_at, at) AS `+
+		db.Table(1, len(all), "TEXT", "TEXT", "BIGINT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "BIGINT")+`
+		INSERT INTO chat_messages (session_key, tenant_id, seq, id, client_id, role, status, text, run_id, aigc, notice, notice_at, started, created_at)
+		SELECT key, tenant, seq, id, NULLIF(client, ''), 'user', 'completed', text, '', '', '', '', FALSE, at FROM sent
+		UNION ALL SELECT key, tenant, seq + 1, answer, NULL, 'assistant', 'partial', '', run, aigc, notice, notice_at, FALSE, at FROM sent`, args...)
+}
+
 func usageText(u *runtimewire.Usage) (string, error) {
 	if u == nil {
 		return "", nil

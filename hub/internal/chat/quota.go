@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -59,25 +61,65 @@ type storedQuota struct {
 // add returns what a user has stored, with more that is stored in the transaction.
 func (q *quotas) add(ctx context.Context, tx *sql.Tx, tenantID, userID string, more quota, now time.Time) (quota, error) {
 	user := [2]string{tenantID, userID}
-	q.mu.Lock()
-	last, ok := q.byUser[user]
-	last.sessions += more.sessions
-	last.bytes += more.bytes
-	ok = ok && now.Sub(last.at) < quotaAge && last.sessions < maxSessions/2 && last.bytes < maxBytes/2
-	if ok {
-		q.byUser[user] = last
-	}
-
-	q.mu.Unlock()
-	if ok {
-		return last.quota, nil
+	if known, ok := q.known(user, more, now); ok {
+		return known, nil
 	}
 
 	sum, err := quotaOf(ctx, tx, tenantID, userID)
-	if err != nil {
-		return sum, err
+	if err == nil {
+		q.put(user, sum, now)
 	}
 
+	return sum, err
+}
+
+// within returns those of some messages whose users have stored no more than the limits, with these
+// messages, which the transaction stores later.
+func (q *quotas) within(ctx context.Context, tx *sql.Tx, all []begin, now time.Time) ([]begin, error) {
+	var in []begin
+	read := map[[2]string][]begin{}
+	for _, b := range all {
+		user := [2]string{b.TenantID, b.UserID}
+		if _, ok := q.known(user, quota{bytes: b.size}, now); ok {
+			in = append(in, b)
+		} else {
+			read[user] = append(read[user], b)
+		}
+	}
+
+	sums, err := quotasOf(ctx, tx, slices.Collect(maps.Keys(read)))
+	for user, sum := range sums {
+		for _, b := range read[user] {
+			with := sum
+			with.bytes += b.size
+			if with.check() == nil {
+				in, sum = append(in, b), with
+			}
+		}
+
+		q.put(user, sum, now)
+	}
+
+	return in, err
+}
+
+// known adds more to what a user has stored, and returns it, if that is known and far from the
+// limits.
+func (q *quotas) known(user [2]string, more quota, now time.Time) (quota, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	last, ok := q.byUser[user]
+	last.sessions += more.sessions
+	last.bytes += more.bytes
+	if !ok || now.Sub(last.at) >= quotaAge || last.sessions >= maxSessions/2 || last.bytes >= maxBytes/2 {
+		return quota{}, false
+	}
+
+	q.byUser[user] = last
+	return last.quota, true
+}
+
+func (q *quotas) put(user [2]string, sum quota, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.byUser) >= quotaEntries {
@@ -85,7 +127,6 @@ func (q *quotas) add(ctx context.Context, tx *sql.Tx, tenantID, userID string, m
 	}
 
 	q.byUser[user] = storedQuota{sum, now}
-	return sum, nil
 }
 
 // saved adds the bytes of an answer, which its begin did not count.

@@ -174,6 +174,7 @@ type exchange struct {
 	assistant message
 	hint      string   // the notice that is only in the first event
 	sent      *earlier // by a concurrent call, with errSent
+	answer    *relay.Answer
 }
 
 func (s *Service) newExchange(ctx context.Context, ref reference, input wire.ChatMessageRequest) (*exchange, error) {
@@ -221,49 +222,15 @@ func (m *exchange) run() relay.AnswerRun {
 	}
 }
 
-// begin stores the message and the empty answer, and the run of the session. It fails with
-// errSent if a concurrent call has sent a message with the same ClientMessageID.
-func (m *exchange) begin(ctx context.Context, a *relay.Answer) error {
-	return a.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		size := sizeOf(m.user, m.assistant)
-		began, err := advanceSession(ctx, tx, m.ref, titleOf(m.user.Text), size, m.user.CreatedAt)
-		if err != nil {
-			return err
-		}
-
-		if m.user.ClientID != "" {
-			if m.sent, err = findSent(ctx, tx, began, m.user.ClientID); err != nil {
-				return err
-			}
-
-			if m.sent != nil {
-				return errSent
-			}
-		}
-
-		stored, err := m.s.quotas.add(ctx, tx, m.ref.TenantID, m.ref.UserID, quota{bytes: size}, m.user.CreatedAt)
-		if err != nil {
-			return err
-		}
-
-		if err := stored.check(); err != nil {
-			return err
-		}
-
-		m.session, m.user.Seq, m.assistant.Seq = began, began.Messages-1, began.Messages
-		if err := a.Reserve(ctx, tx, m.run()); err != nil {
-			return err
-		}
-
-		return insertMessages(ctx, tx, began, m.user, m.assistant)
-	})
-}
-
 // restart stores the run of a message that was sent before, if its run never started. The run has
 // its former id, so that a runtime that has accepted it before rejects it.
 func (m *exchange) restart(ctx context.Context, a *relay.Answer) error {
 	clientID := m.user.ClientID
-	return a.Tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return m.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+		if err := m.s.store.Own(ctx, tx); err != nil {
+			return err
+		}
+
 		locked, err := lockSession(ctx, tx, m.ref.TenantID, m.ref.UserID, m.ref.ID)
 		if err != nil {
 			return err

@@ -59,6 +59,7 @@ type Service struct {
 	cfg     Config
 	store   *store.Store
 	relay   *relay.Relay
+	begins  *db.Group[*exchange]
 	quotas  quotas
 	readers readers
 
@@ -86,6 +87,7 @@ func New(cfg Config) (*Service, error) {
 		return nil, err
 	}
 
+	s.begins = db.NewGroup(cfg.Store.DB, s.beginTogether)
 	return s, nil
 }
 

@@ -151,6 +151,51 @@ func advanceSession(ctx context.Context, tx *sql.Tx, ref reference, title string
 	return s, db.WrapOne("update chat session", err, noSession())
 }
 
+// begin is a message that begins an answer in a session.
+type begin struct {
+	reference
+
+	clientID, title string
+	size            int64 // of the message and its answer
+}
+
+// lockSessions returns the sessions of messages that were not sent before, and locks their rows. It
+// leaves out those whose rows are locked.
+func lockSessions(ctx context.Context, tx *sql.Tx, engine db.Engine, all []begin) (map[reference]session, error) {
+	var args []any
+	for _, b := range all {
+		args = append(args, b.TenantID, b.UserID, b.ID, b.AgentName, b.clientID)
+	}
+
+	query := `SELECT ` + sessionColumns + ` FROM ` + db.Table(1, len(all), "TEXT", "TEXT", "TEXT", "TEXT", "TEXT") + ` AS sent
+			JOIN chat_sessions AS s ON s.tenant_id = sent.column1 AND s.user_id = sent.column2 AND s.id = sent.column3 AND s.agent_name = sent.column4
+		WHERE NOT EXISTS (SELECT 1 FROM chat_messages AS m WHERE m.session_key = s.key AND m.client_id = sent.column5)`
+	if engine == db.PostgreSQL {
+		query += ` FOR NO KEY UPDATE OF s SKIP LOCKED`
+	}
+
+	sessions := map[reference]session{}
+	_, err := db.Collect(ctx, tx, "lock chat sessions", func(row db.Scanner) (session, error) {
+		s, err := scanSession(row)
+		sessions[reference{s.TenantID, s.UserID, s.AgentName, s.ID}] = s
+		return s, err
+	}, query, args...)
+	return sessions, err
+}
+
+// advanceSessions is advanceSession for sessions that are locked.
+func advanceSessions(ctx context.Context, tx *sql.Tx, all []begin, sessions map[reference]session, now time.Time) error {
+	args := []any{db.Micros(now)}
+	for _, b := range all {
+		args = append(args, b.TenantID, sessions[b.reference].Key, b.size, b.title)
+	}
+
+	return db.Exec(ctx, tx, "update chat sessions", `UPDATE chat_sessions SET message_count = message_count + 2, size = size + sent.column3,
+			last_message_at = $1, updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END,
+			title = CASE WHEN title = '' THEN sent.column4 ELSE title END
+		FROM `+db.Table(2, len(all), "TEXT", "TEXT", "BIGINT", "TEXT")+` AS sent WHERE tenant_id = sent.column1 AND key = sent.column2`, args...)
+}
+
 // lockSession returns a session, and locks its row.
 func lockSession(ctx context.Context, tx *sql.Tx, tenantID, userID, id string) (session, error) {
 	s, err := scanSession(tx.QueryRowContext(ctx, `UPDATE chat_sessions SET updated_at = updated_at
@@ -175,6 +220,30 @@ func replaceSession(ctx context.Context, tx *sql.Tx, s session) error {
 // HasData reports whether the tenant has chats.
 func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (bool, error) {
 	return db.Value[bool](ctx, tx, "read chats", `SELECT EXISTS (SELECT 1 FROM chat_sessions WHERE tenant_id = $1)`, tenantID)
+}
+
+// quotasOf returns what users have stored, each of a tenant. One without a session is left out.
+func quotasOf(ctx context.Context, q db.Querier, users [][2]string) (map[[2]string]quota, error) {
+	sums := map[[2]string]quota{}
+	for some := range db.Chunks(users) {
+		var args []any
+		for _, user := range some {
+			args = append(args, user[0], user[1])
+		}
+
+		_, err := db.Collect(ctx, q, "count chats of users", func(row db.Scanner) (user [2]string, err error) {
+			var sum quota
+			err = row.Scan(&user[0], &user[1], &sum.sessions, &sum.bytes)
+			sums[user] = sum
+			return user, err
+		}, `SELECT s.tenant_id, s.user_id, COUNT(*), CAST(SUM(s.size) AS BIGINT) FROM `+db.Table(1, len(some), "TEXT", "TEXT")+` AS sent
+			CROSS JOIN chat_sessions AS s WHERE s.tenant_id = sent.column1 AND s.user_id = sent.column2 GROUP BY s.tenant_id, s.user_id`, args...)
+		if err != nil {
+			return nil, err
+		}
+	}
+
+	return sums, nil
 }
 
 // quotaOf returns what a user has stored.

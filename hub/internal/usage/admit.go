@@ -29,14 +29,37 @@ func (s *Service) Lock(ctx context.Context, tx *sql.Tx, r CountedRun, key string
 	return lockBudgets(ctx, tx, r, key)
 }
 
+// Unlocked is a condition of SQL that takes the lock of the hard limit of an agent, if it has one, as
+// Lock does, and holds unless another transaction has it. The arguments are expressions.
+func Unlocked(tenantID, agentName string) string {
+	return `(NOT EXISTS (SELECT 1 FROM usage_budgets AS b WHERE b.tenant_id = ` + tenantID + ` AND b.kind = 'agent' AND b.name = ` + agentName + ` AND b.hard > 0)
+		OR pg_try_advisory_xact_lock(hashtext('` + lockPrefix + `' || ` + tenantID + ` || ' ' || ` + agentName + `)))`
+}
+
+// Columns are expressions of SQL for the tenant, the agent and the user of a run.
+type Columns struct{ Tenant, Agent, User string }
+
 // Admitted returns a condition of SQL, and the arguments of its placeholders, which begin with the
 // number next, for the statement that stores the begin of a run after Lock. It holds if each of the
 // budgets of the run has a reserve for one more run. The statement reads the limits, so that a
 // limit that was changed while Lock waited applies. Each run in progress counts with the reserve of
 // the budget. ofAgent and ofUser are expressions of SQL for the numbers of those that the caller
-// has stored, in all hubs; runs of [Direct.Begin] count in addition.
-func (s *Service) Admitted(r CountedRun, ofAgent, ofUser string, next int) (string, []any) {
-	return admits(r, ofAgent, ofUser, next, s.store.Now())
+// has stored, in all hubs; runs of [Direct.Begin] count in addition. free is [CountedRun].Free.
+func (s *Service) Admitted(of Columns, free bool, ofAgent, ofUser string, next int) (string, []any) {
+	today, month := periods(s.store.Now())
+	first, second := fmt.Sprintf("$%d", next), fmt.Sprintf("$%d", next+1)
+	limiting := ""
+	if free {
+		limiting = "AND b.unit <> 'cost'"
+	}
+
+	// An engine may compute the quotient of a budget without a hard limit, which has no reserve.
+	affords := func(kind, name, others string) string {
+		return `NOT EXISTS (SELECT 1 FROM usage_budgets AS b WHERE b.tenant_id = ` + of.Tenant + ` AND b.kind = '` + kind + `' AND b.name = ` + name + `
+			AND b.hard > 0 ` + limiting + ` AND (b.hard - ` + spentOf(first, second) + `) / NULLIF(b.reserve, 0) <= ` + others + `)`
+	}
+	ofAgent += ` + (SELECT COUNT(*) FROM usage_reserves AS u WHERE u.tenant_id = ` + of.Tenant + ` AND u.agent_name = ` + of.Agent + `)`
+	return affords(OfAgent, of.Agent, ofAgent) + ` AND ` + affords(OfUser, of.User, ofUser), []any{today, month}
 }
 
 // Free reports whether a run costs nothing, because no model of its agent has a price. A caller

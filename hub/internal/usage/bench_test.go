@@ -133,7 +133,7 @@ func (s *server) begin(b *testing.B, tx *sql.Tx, run usage.CountedRun, check boo
 	query, args := `INSERT INTO runs SELECT $1, $2 WHERE `+count+` < 100`, []any{"1", run.AgentName}
 	if check {
 		require.NoError(b, s.service.Lock(b.Context(), tx, run, key))
-		condition, more := s.service.Admitted(run, count, count, len(args)+1)
+		condition, more := s.service.Admitted(usage.Columns{Tenant: "'" + run.TenantID + "'", Agent: "$2", User: "'" + run.UserID + "'"}, false, count, count, len(args)+1)
 		query, args = query+` AND `+condition, append(args, more...)
 	} else if s.store.DB.Engine() == db.PostgreSQL {
 		require.NoError(b, db.Exec(b.Context(), tx, "lock", `SELECT pg_advisory_xact_lock(hashtext($1))`, key))

@@ -3,7 +3,6 @@ package usage
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -77,7 +76,9 @@ func deleteBudget(ctx context.Context, tx db.Querier, tenantID, kind, name strin
 }
 
 // lockKey is the advisory lock of the hard limit of an agent. A lock of the row would write it.
-func lockKey(r CountedRun) string { return "usage_budgets " + r.TenantID + " " + r.AgentName }
+func lockKey(r CountedRun) string { return lockPrefix + r.TenantID + " " + r.AgentName }
+
+const lockPrefix = "usage_budgets "
 
 // lockBudgets takes the advisory lock of a key on PostgreSQL, and then that of the agent if the
 // agent has a hard limit. The statement reads that before it waits for the first lock.
@@ -89,28 +90,6 @@ func lockBudgets(ctx context.Context, tx *sql.Tx, r CountedRun, key string) erro
 
 // tokensOf is what a row d of usage_days counts for a budget in tokens.
 const tokensOf = `d.input_tokens + d.cache_read_tokens + d.cache_write_tokens + d.output_tokens`
-
-// admits returns a condition of SQL that holds if no budget of a run lacks a reserve for it, and
-// its arguments. ofAgent and ofUser are expressions for the numbers of runs in progress without
-// those of usage_reserves.
-func admits(r CountedRun, ofAgent, ofUser string, next int, now time.Time) (string, []any) {
-	today, month := periods(now)
-	args := []any{r.TenantID, r.AgentName, r.UserID, today, month}
-	at := func(i int) string { return fmt.Sprintf("$%d", next+i) }
-	tenant, agent, user := at(0), at(1), at(2)
-	limiting := ""
-	if r.Free {
-		limiting = "AND b.unit <> 'cost'"
-	}
-
-	// An engine may compute the quotient of a budget without a hard limit, which has no reserve.
-	affords := func(kind, name, others string) string {
-		return `NOT EXISTS (SELECT 1 FROM usage_budgets AS b WHERE b.tenant_id = ` + tenant + ` AND b.kind = '` + kind + `' AND b.name = ` + name + `
-			AND b.hard > 0 ` + limiting + ` AND (b.hard - ` + spentOf(at(3), at(4)) + `) / NULLIF(b.reserve, 0) <= ` + others + `)`
-	}
-	ofAgent += ` + (SELECT COUNT(*) FROM usage_reserves WHERE tenant_id = ` + tenant + ` AND agent_name = ` + agent + `)`
-	return affords(OfAgent, agent, ofAgent) + ` AND ` + affords(OfUser, user, ofUser), args
-}
 
 // budgetsOf returns the budgets of a run, that of the agent first.
 func budgetsOf(ctx context.Context, q db.Querier, r CountedRun, now time.Time) ([]budget, error) {

@@ -24,7 +24,7 @@ func (s *Service) insertReserve(ctx context.Context, tx *sql.Tx, r CountedRun) (
 	args := []any{r.ID, r.TenantID, r.AgentName, s.store.HubID}
 	answers, more := s.answers(r.TenantID, r.AgentName, len(args)+1)
 	args = append(args, more...)
-	condition, more := s.Admitted(r, answers, "0", len(args)+1)
+	condition, more := s.Admitted(Columns{Tenant: "$2", Agent: "$3", User: "''"}, r.Free, answers, "0", len(args)+1)
 	n, err := db.Affected(ctx, tx, "insert reserve", `INSERT INTO usage_reserves (run_id, tenant_id, agent_name, hub_id)
 		SELECT $1, $2, $3, $4 WHERE `+condition, append(args, more...)...)
 	return n == 1, err

@@ -37,7 +37,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
 	"github.com/seed93082962/agenthost/hub/wire"
-	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime/client"
 )
@@ -112,7 +111,6 @@ const (
 type Relay struct {
 	cfg           Config
 	store         *store.Store
-	begins        *db.Group
 	http          *http.Client // of all runtimes
 	memory        *budget      // of answers
 	journalMemory *budget
@@ -151,7 +149,7 @@ func New(cfg Config) (*Relay, error) {
 	cfg.SaveEvery = cmp.Or(cfg.SaveEvery, time.Second)
 	transport := outbound.Transport()
 	r := &Relay{
-		cfg: cfg, store: cfg.Store, begins: db.NewGroup(cfg.Store.DB, cfg.Store.Own), memory: newBudget(maxMemory), journalMemory: newBudget(maxJournalMemory), readers: newBudget(maxReaderMemory),
+		cfg: cfg, store: cfg.Store, memory: newBudget(maxMemory), journalMemory: newBudget(maxJournalMemory), readers: newBudget(maxReaderMemory),
 		// A client without a cookie jar, which follows no redirect: see package runtime/client.
 		http: &http.Client{Transport: outbound.Traced(transport)},
 		wake: make(chan struct{}, 1), deleted: make(chan struct{}, 1), draining: make(chan struct{}), answers: map[string]*Answer{},

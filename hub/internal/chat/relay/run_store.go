@@ -29,24 +29,11 @@ func insertRun(ctx context.Context, tx *sql.Tx, r AnswerRun, relay *Relay) (usag
 	}
 
 	limits := relay.cfg
-	args := []any{r.ID, r.TenantID, r.SessionKey, r.UserID, r.AgentName, relay.store.HubID, limits.UserAnswers, limits.AgentAnswers}
 	counted := r.usage()
 	var former usage.CountedRun
 	for {
-		all, admitted := args, ""
-		if limits.Usage != nil {
-			condition, more := limits.Usage.Admitted(counted, "running.held_of_agent", "running.held_of_user", len(args)+1)
-			admitted, all = " AND "+condition, append(slices.Clip(args), more...)
-		}
-
-		n, err := db.Affected(ctx, tx, "insert chat run", `INSERT INTO chat_runs (run_id, tenant_id, session_key, user_id, agent_name, hub_id)
-			SELECT $1, $2, $3, $4, $5, $6 FROM (
-				SELECT (SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $2 AND user_id = $4 AND NOT `+store.Free+`) AS of_user,
-					(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $2 AND agent_name = $5 AND NOT `+store.Free+`) AS of_agent,
-					(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $2 AND user_id = $4) AS held_of_user,
-					(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $2 AND agent_name = $5) AS held_of_agent) AS running
-			WHERE running.of_user < $7 AND running.of_agent < $8`+admitted+` ON CONFLICT (session_key) DO NOTHING`, all...)
-		if err != nil || n == 1 {
+		inserted, err := relay.insertRuns(ctx, tx, []AnswerRun{r}, counted.Free)
+		if err != nil || len(inserted) == 1 {
 			return former, err
 		}
 
@@ -85,15 +72,78 @@ func insertRun(ctx context.Context, tx *sql.Tx, r AnswerRun, relay *Relay) (usag
 	return former, tooMany(ctx, tx, r, counted, limits)
 }
 
+// insertRuns stores those of some runs that have a place and a reserve after the runs before them,
+// and returns their ids. free means that they cost nothing.
+func (r *Relay) insertRuns(ctx context.Context, tx *sql.Tx, runs []AnswerRun, free bool) ([]string, error) {
+	args := []any{r.store.HubID, r.cfg.UserAnswers, r.cfg.AgentAnswers}
+	before := map[[3]string]int{}
+	for _, run := range runs {
+		user, agent := [3]string{"user", run.TenantID, run.UserID}, [3]string{"agent", run.TenantID, run.AgentName}
+		args = append(args, run.ID, run.TenantID, run.SessionKey, run.UserID, run.AgentName, before[user], before[agent])
+		before[user]++
+		before[agent]++
+	}
+
+	rows := db.Table(4, len(runs), "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "BIGINT", "BIGINT")
+	admitted := ""
+	if r.cfg.Usage != nil {
+		condition, more := r.cfg.Usage.Admitted(usage.Columns{Tenant: "next.tenant_id", Agent: "next.agent_name", User: "next.user_id"}, free,
+			"COALESCE(agents.held, 0) + next.of_agent", "COALESCE(users.held, 0) + next.of_user", len(args)+1)
+		admitted, args = " AND "+condition, append(args, more...)
+	}
+
+	// With a join, SQLite reads the runs of other users: it does not know how many rows next has.
+	count := func(column string) string {
+		return `(SELECT of.tenant_id, of.` + column + `, COUNT(*) AS held, COUNT(CASE WHEN NOT r.` + store.Free + ` THEN 1 END) AS running
+			FROM (SELECT DISTINCT tenant_id, ` + column + ` FROM next) AS of CROSS JOIN chat_runs AS r
+			WHERE r.tenant_id = of.tenant_id AND r.` + column + ` = of.` + column + ` GROUP BY of.tenant_id, of.` + column + `)`
+	}
+	return db.Values[string](ctx, tx, "insert chat runs", `WITH next (run_id, tenant_id, session_key, user_id, agent_name, of_user, of_agent) AS `+rows+`,
+			users AS `+count("user_id")+`, agents AS `+count("agent_name")+`
+		INSERT INTO chat_runs (run_id, tenant_id, session_key, user_id, agent_name, hub_id)
+		SELECT next.run_id, next.tenant_id, next.session_key, next.user_id, next.agent_name, $1 FROM next
+			LEFT JOIN users ON users.tenant_id = next.tenant_id AND users.user_id = next.user_id
+			LEFT JOIN agents ON agents.tenant_id = next.tenant_id AND agents.agent_name = next.agent_name
+		WHERE COALESCE(users.running, 0) + next.of_user < $2 AND COALESCE(agents.running, 0) + next.of_agent < $3`+admitted+`
+		ON CONFLICT (session_key) DO NOTHING RETURNING run_id`, args...)
+}
+
+// ReserveAll stores those of some runs that can begin at once, and returns their ids, as
+// [Answer.Reserve] does for one. The rows of their sessions are locked.
+func (r *Relay) ReserveAll(ctx context.Context, tx *sql.Tx, runs []AnswerRun) ([]string, error) {
+	if r.store.DB.Engine() == db.PostgreSQL {
+		var args []any
+		for _, run := range runs {
+			args = append(args, run.ID, lockKey(run), run.TenantID, run.AgentName)
+		}
+
+		free := `pg_try_advisory_xact_lock(hashtext(next.column2))`
+		if r.cfg.Usage != nil {
+			free += ` AND ` + usage.Unlocked("next.column3", "next.column4")
+		}
+
+		locked, err := db.Values[string](ctx, tx, "lock chat runs of users", `SELECT next.column1
+			FROM `+db.Table(1, len(runs), "TEXT", "TEXT", "TEXT", "TEXT")+` AS next WHERE `+free, args...)
+		if err != nil || len(locked) == 0 {
+			return nil, err
+		}
+
+		runs = slices.DeleteFunc(slices.Clone(runs), func(run AnswerRun) bool { return !slices.Contains(locked, run.ID) })
+	}
+
+	return r.insertRuns(ctx, tx, runs, false)
+}
+
+func lockKey(r AnswerRun) string { return "chat_runs " + r.TenantID + " " + r.UserID }
+
 // lockUser makes transactions that begin runs of one user wait for each other, and those of the
 // budgets of the run.
 func lockUser(ctx context.Context, tx *sql.Tx, r AnswerRun, relay *Relay) error {
-	key := "chat_runs " + r.TenantID + " " + r.UserID
 	switch {
 	case relay.cfg.Usage != nil:
-		return relay.cfg.Usage.Lock(ctx, tx, r.usage(), key)
+		return relay.cfg.Usage.Lock(ctx, tx, r.usage(), lockKey(r))
 	case relay.store.DB.Engine() == db.PostgreSQL:
-		return db.Exec(ctx, tx, "lock chat runs of user", `SELECT pg_advisory_xact_lock(hashtext($1))`, key)
+		return db.Exec(ctx, tx, "lock chat runs of user", `SELECT pg_advisory_xact_lock(hashtext($1))`, lockKey(r))
 	}
 
 	return nil
@@ -285,7 +335,7 @@ func saveAnswers(ctx context.Context, tx *sql.Tx, all []*Answer, hubID string, n
 
 	exist, err := db.Values[string](ctx, tx, "update chat sessions", `UPDATE chat_sessions
 		SET updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END, runtime_session = ended.column3, size = size + ended.column4
-		FROM (VALUES `+db.Typed(2, len(all), "TEXT", "TEXT", "TEXT", "BIGINT")+`) AS ended
+		FROM `+db.Table(2, len(all), "TEXT", "TEXT", "TEXT", "BIGINT")+` AS ended
 		WHERE tenant_id = ended.column1 AND key = ended.column2 RETURNING key`, sessions...)
 	if err != nil {
 		return err
@@ -335,7 +385,7 @@ func saveAnswers(ctx context.Context, tx *sql.Tx, all []*Answer, hubID string, n
 
 	saved, err := db.Values[string](ctx, tx, "save answers", `UPDATE chat_messages SET text = ended.column5, content = ended.column6, status = ended.column7,
 			model = ended.column8, usage = ended.column9, error_code = ended.column10, error_message = ended.column11, started = ended.column12
-		FROM (VALUES `+db.Typed(1, kept, "TEXT", "TEXT", "BIGINT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "BOOLEAN")+`) AS ended
+		FROM `+db.Table(1, kept, "TEXT", "TEXT", "BIGINT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "BOOLEAN")+` AS ended
 		WHERE tenant_id = ended.column1 AND session_key = ended.column2 AND seq = ended.column3 AND id = ended.column4 AND status = 'partial'
 		RETURNING id`, stored...)
 	for _, a := range all {

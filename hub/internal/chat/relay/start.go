@@ -31,8 +31,8 @@ var ErrStartedBefore = errors.New("the run was started before")
 type Start struct {
 	Endpoint deployment.Endpoint
 
-	// Store stores the message and the empty answer in [Answer.Tx], in which it calls
-	// [Answer.Reserve], and returns the text of the message.
+	// Store stores the message and the empty answer in a transaction that calls [Answer.Reserve], or
+	// [Relay.ReserveAll] and [Answer.Reserved], and returns the text of the message.
 	Store func(ctx context.Context, a *Answer) (text string, err error)
 
 	// Continues means that the caller calls [Answer.Continue]: the answer has a journal from its
@@ -108,21 +108,18 @@ func (r *Relay) Start(ctx context.Context, run AnswerRun, in Start) (*Answer, er
 	return a, nil
 }
 
-// Tx runs the transaction of [Start].Store, together with those of other answers that begin at the
-// same time. do uses its context.
-func (a *Answer) Tx(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) error) error {
-	return a.relay.begins.Tx(ctx, do)
-}
-
 // Reserve stores the run of the session, in the transaction of [Start].Store, which has
 // locked the row of the session. It fails with wire.Conflict while another answer is in progress,
 // and with wire.RateLimited if too many answers are.
 func (a *Answer) Reserve(ctx context.Context, tx *sql.Tx, run AnswerRun) error {
-	a.run, a.continues = run, run.RuntimeSession
+	a.Reserved(run)
 	var err error
 	a.former, err = insertRun(ctx, tx, run, a.relay)
 	return err
 }
+
+// Reserved sets the run of the session, which [Relay.ReserveAll] has stored.
+func (a *Answer) Reserved(run AnswerRun) { a.run, a.continues = run, run.RuntimeSession }
 
 // open starts the run.
 func (a *Answer) open(runtime *client.Client, in Start, message string) error {

@@ -1,0 +1,127 @@
+package chat
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+
+	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
+	"github.com/seed93082962/agenthost/internal/db"
+)
+
+// begin stores the message and the empty answer, and the run of the session. It fails with
+// errSent if a concurrent call has sent a message with the same ClientMessageID.
+func (m *exchange) begin(ctx context.Context, a *relay.Answer) error {
+	m.answer = a
+	return m.s.begins.Tx(ctx, m, func(tx *sql.Tx) error {
+		if err := m.s.store.Own(ctx, tx); err != nil {
+			return err
+		}
+
+		size := sizeOf(m.user, m.assistant)
+		began, err := advanceSession(ctx, tx, m.ref, titleOf(m.user.Text), size, m.user.CreatedAt)
+		if err != nil {
+			return err
+		}
+
+		if m.user.ClientID != "" {
+			if m.sent, err = findSent(ctx, tx, began, m.user.ClientID); err != nil {
+				return err
+			}
+
+			if m.sent != nil {
+				return errSent
+			}
+		}
+
+		stored, err := m.s.quotas.add(ctx, tx, m.ref.TenantID, m.ref.UserID, quota{bytes: size}, m.user.CreatedAt)
+		if err != nil {
+			return err
+		}
+
+		if err := stored.check(); err != nil {
+			return err
+		}
+
+		m.session, m.user.Seq, m.assistant.Seq = began, began.Messages-1, began.Messages
+		if err := a.Reserve(ctx, tx, m.run()); err != nil {
+			return err
+		}
+
+		return insertMessages(ctx, tx, began, m.user, m.assistant)
+	})
+}
+
+// beginTogether does what begin does, for those of some messages that are new, in sessions that
+// nobody uses, and within all limits. See [db.NewGroup].
+func (s *Service) beginTogether(ctx context.Context, tx *sql.Tx, all []*exchange) ([]bool, error) {
+	if err := s.store.Own(ctx, tx); err != nil {
+		return nil, err
+	}
+
+	var done []bool
+	for some := range db.Chunks(all) {
+		began, err := s.beginSome(ctx, tx, some)
+		if err != nil {
+			return nil, err
+		}
+
+		for _, m := range some {
+			done = append(done, began[m])
+		}
+	}
+
+	return done, nil
+}
+
+func (s *Service) beginSome(ctx context.Context, tx *sql.Tx, some []*exchange) (map[*exchange]bool, error) {
+	byRef := map[reference]*exchange{} // one for a session: another message is refused
+	var all []begin
+	for _, m := range some {
+		if byRef[m.ref] == nil {
+			byRef[m.ref] = m
+			all = append(all, begin{m.ref, m.user.ClientID, titleOf(m.user.Text), sizeOf(m.user, m.assistant)})
+		}
+	}
+
+	now := s.store.Now()
+	sessions, err := lockSessions(ctx, tx, s.store.DB.Engine(), all)
+	if err != nil {
+		return nil, err
+	}
+
+	all = slices.DeleteFunc(all, func(b begin) bool { _, ok := sessions[b.reference]; return !ok })
+	if all, err = s.quotas.within(ctx, tx, all, now); err != nil || len(all) == 0 {
+		return nil, err
+	}
+
+	var runs []relay.AnswerRun
+	for _, b := range all {
+		m := byRef[b.reference]
+		m.session = sessions[b.reference]
+		m.session.Messages += 2
+		m.user.Seq, m.assistant.Seq = m.session.Messages-1, m.session.Messages
+		runs = append(runs, m.run())
+	}
+
+	reserved, err := s.relay.ReserveAll(ctx, tx, runs)
+	if err != nil || len(reserved) == 0 {
+		return nil, err
+	}
+
+	all = slices.DeleteFunc(all, func(b begin) bool { return !slices.Contains(reserved, byRef[b.reference].assistant.RunID) })
+	if err := advanceSessions(ctx, tx, all, sessions, now); err != nil {
+		return nil, err
+	}
+
+	began := map[*exchange]bool{}
+	var exchanges []*exchange
+	for _, b := range all {
+		m := byRef[b.reference]
+		m.answer.Reserved(m.run())
+		began[m] = true
+		exchanges = append(exchanges, m)
+	}
+
+	return began, insertExchanges(ctx, tx, exchanges)
+}
