@@ -283,7 +283,7 @@ func NullMicros(t time.Time) sql.NullInt64 {
 // longer than most runs of it.
 const (
 	maxStatements = 64
-	maxStatement  = 8 << 10 // bytes of the text: a statement takes several times as many
+	maxStatement  = 4 << 10 // bytes of the text: a statement takes several times as many
 )
 
 // statements are the prepared statements of a connection by their text, without those in use.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -117,4 +118,39 @@ func TestALongStatementIsNotKept(t *testing.T) {
 			before += more
 		}
 	})
+}
+
+// SQLite looks the rows of a table of placeholders up in the one that is joined with it, and does
+// not read all of that.
+func TestTableOfPlaceholders(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		d := dbtest.Open(t, url, accounts())
+		require.NoError(t, db.Exec(t.Context(), d.Write(), "create", `CREATE TABLE parts (a TEXT NOT NULL, n BIGINT NOT NULL, b TEXT, c TEXT, PRIMARY KEY (a, n))`))
+		require.NoError(t, db.Exec(t.Context(), d.Write(), "fill", `INSERT INTO parts VALUES ('a', 1, 'b', 'c')`))
+		for some := range db.Chunks([]any{"1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "a"}) {
+			query := `UPDATE parts SET c = given.column4 FROM ` + db.Table(1, len(some), "TEXT", "BIGINT", "TEXT", "TEXT") + ` AS given
+				WHERE a = given.column1 AND n = given.column2 AND b = given.column3 AND c = 'c' RETURNING a`
+			var args []any
+			for _, id := range some {
+				args = append(args, id, 1, "b", "d")
+			}
+			if d.Engine() == db.SQLite {
+				require.Contains(t, plan(t, d, query, args...), "SEARCH parts USING INDEX", len(some))
+			}
+			changed, err := db.Values[string](t.Context(), d.Write(), "change", query, args...)
+			require.NoError(t, err)
+			require.Equal(t, len(some) == 1, len(changed) == 1)
+		}
+	})
+}
+
+func plan(t *testing.T, d *db.DB, query string, args ...any) string {
+	t.Helper()
+	steps, err := db.Collect(t.Context(), d.Write(), "explain", func(row db.Scanner) (step string, err error) {
+		var n int
+		return step, row.Scan(&n, &n, &n, &step)
+	}, `EXPLAIN QUERY PLAN `+query, args...)
+	require.NoError(t, err)
+	return strings.Join(steps, "\n")
 }
