@@ -25,6 +25,9 @@ func (e *Error) Error() string {
 	return e.Body.Error
 }
 
+// Rejection returns the status and the body, for handlers that do not import this package.
+func (e *Error) Rejection() (status int, body wire.ErrorBody) { return e.Status, e.Body }
+
 func reject(status int, message string) *Error {
 	return &Error{status, wire.ErrorBody{Error: message}}
 }

@@ -1,20 +1,16 @@
 package runtime
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
-	"maps"
 	"runtime/debug"
-	"slices"
 	"syscall"
 	"time"
 
-	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/engine"
 	"github.com/seed93082962/agenthost/runtime/internal/registry"
@@ -33,39 +29,13 @@ type execution struct {
 	input     engine.Input
 	requestID string // of the HTTP request, if any
 	started   time.Time
-	memory    *reservation // of the session
+	memory    *httpapi.Memory // of the session
 }
 
-// usage returns the value of runvalue.UsageHeader, which has at most runvalue.MaxUsage bytes. It
-// names the models of subagents with the most tokens. The tokens of those that do not fit count for
-// the model of the agent.
+// usage returns the value of runvalue.UsageHeader.
 func (x *execution) usage(res *result) string {
-	models := slices.SortedFunc(maps.Keys(res.Others), func(a, b string) int {
-		return cmp.Or(cmp.Compare(sum(res.Others[b]), sum(res.Others[a])), cmp.Compare(a, b))
-	})
-	name := excerpt.Head(x.input.Init.Model, runvalue.MaxUsage/8) // JSON may need six bytes for one
-	out := wire.RunUsage{Model: name, Usage: res.Usage, Others: map[string]wire.Usage{}}
-	text, err := json.Marshal(out)
-	for _, other := range models {
-		out.Others[other] = res.Others[other]
-		var longer []byte
-		if longer, err = json.Marshal(out); len(longer) > runvalue.MaxUsage {
-			delete(out.Others, other)
-			continue
-		}
-
-		text = longer
-	}
-
-	if err != nil {
-		x.rt.cfg.Logger.Error("encode usage of run", "err", err, "run_id", x.info.RunID) // impossible
-	}
-
-	return string(text)
+	return wire.RunUsage{Model: x.input.Init.Model, Usage: res.Usage, Others: res.Others}.Header()
 }
-
-// sum returns the tokens of all kinds.
-func sum(u wire.Usage) int64 { return model.Usage(u).Input() + u.OutputTokens }
 
 // maxTimeoutMs prevents the overflow of a duration. No limit is longer than a year.
 const maxTimeoutMs = 366 * 24 * 3600 * 1000
@@ -122,7 +92,7 @@ func (x *execution) execute(out engine.Output) *result {
 // close releases the resources of the run, even if it was not executed.
 func (x *execution) close() {
 	_ = x.closeSession() // which logs it
-	x.memory.release()
+	x.memory.Release()
 	_, _ = x.run.Finish(errors.New("the run was not executed"), nil)
 }
 

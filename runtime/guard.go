@@ -12,19 +12,61 @@ import (
 )
 
 // guard rejects requests from web pages of other origins, requests with a foreign host name and, if
-// keys are configured, requests without a valid key. It sets the headers of every response.
+// keys are configured, requests without a valid key. It sets the headers of every response. The
+// other requests are those of a protocol or of next.
 func (rt *Runtime) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h["Cache-Control"] = noStore
 		h["Cross-Origin-Resource-Policy"] = sameOrigin
-		if err := rt.checkRequest(r); err != nil {
+		p := rt.protocolOf(r.URL.Path)
+		switch err := rt.checkRequest(r, p != nil); {
+		case err != nil && p != nil && p.fail != nil:
+			p.fail(w, r, err)
+		case err != nil:
 			rt.fail(w, r, err)
-			return
+		case p != nil:
+			p.serve(w, r)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// protocol is a handler of Config.Protocols.
+type protocol struct {
+	prefix string
+	serve  http.HandlerFunc
+	fail   func(http.ResponseWriter, *http.Request, error) // nil: as other routes
+}
+
+// openProtocols makes the handlers of Config.Protocols.
+func (rt *Runtime) openProtocols() {
+	for prefix, open := range rt.cfg.Protocols {
+		h := open(rt)
+		served := rt.served(http.StripPrefix(prefix, h).ServeHTTP)
+		p := &protocol{prefix: prefix, serve: func(w http.ResponseWriter, r *http.Request) {
+			_ = rt.routed(route{r.Method, prefix, served})(w, r, nil) // served writes its errors
+		}}
+		if f, ok := h.(interface {
+			Fail(w http.ResponseWriter, r *http.Request, err error)
+		}); ok {
+			p.fail = f.Fail
 		}
 
-		next.ServeHTTP(w, r)
-	})
+		rt.protocols = append(rt.protocols, p)
+	}
+}
+
+// protocolOf returns the protocol of a path, or nil.
+func (rt *Runtime) protocolOf(path string) *protocol {
+	for _, p := range rt.protocols {
+		if rest, ok := strings.CutPrefix(path, p.prefix); ok && strings.HasPrefix(rest, "/") {
+			return p
+		}
+	}
+
+	return nil
 }
 
 // Shared by all responses: Header.Set replaces a slice and does not change it.
@@ -33,7 +75,9 @@ var (
 	sameOrigin = []string{"same-origin"}
 )
 
-func (rt *Runtime) checkRequest(r *http.Request) error {
+// checkRequest returns the error of a request that is rejected. The client of a protocol may send
+// its key as Authorization: Bearer.
+func (rt *Runtime) checkRequest(r *http.Request, ofProtocol bool) error {
 	keyless := len(*rt.keys.Load()) == 0
 	if keyless && !httpapi.AllowsHost(r, rt.cfg.AllowedHosts) {
 		return forbidden("host name not allowed by a runtime without an API key")
@@ -46,8 +90,13 @@ func (rt *Runtime) checkRequest(r *http.Request) error {
 		return forbidden("cross-origin request")
 	}
 
-	if !keyless && (r.URL.Path == "/v1" || strings.HasPrefix(r.URL.Path, "/v1/")) {
-		if err := rt.checkKey(r.Header.Get("X-Api-Key")); err != nil {
+	if !keyless && (ofProtocol || r.URL.Path == "/v1" || strings.HasPrefix(r.URL.Path, "/v1/")) {
+		key := r.Header.Get("X-Api-Key")
+		if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); ofProtocol && key == "" && strings.EqualFold(scheme, "Bearer") {
+			key = token
+		}
+
+		if err := rt.checkKey(key); err != nil {
 			return err
 		}
 	}

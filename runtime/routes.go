@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	_ "embed"
 	"fmt"
 	"net/http"
@@ -128,10 +129,20 @@ func (rt *Runtime) ready(w http.ResponseWriter, _ *http.Request, _ httprouter.Pa
 	return httpapi.WriteJSON(w, http.StatusOK, readiness{Status: "ready"})
 }
 
-func (rt *Runtime) listAgents(w http.ResponseWriter, _ *http.Request, _ httprouter.Params) error {
+// Agents returns all agents in the order of the configuration. It does no I/O.
+func (rt *Runtime) Agents(context.Context) ([]wire.AgentSummary, error) {
 	list := make([]wire.AgentSummary, len(rt.agents))
 	for i, a := range rt.agents {
 		list[i] = a.summary
+	}
+
+	return list, nil
+}
+
+func (rt *Runtime) listAgents(w http.ResponseWriter, r *http.Request, _ httprouter.Params) error {
+	list, err := rt.Agents(r.Context())
+	if err != nil {
+		return err
 	}
 
 	return httpapi.WriteJSON(w, http.StatusOK, list)

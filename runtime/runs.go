@@ -25,10 +25,10 @@ import (
 
 // startRun handles POST /v1/agents/:agentId/runs.
 func (rt *Runtime) startRun(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
-	memory := &reservation{rt: rt}
-	defer memory.release()
-	req, err := rt.readRun(w, r, memory)
-	if err != nil {
+	memory := &httpapi.Memory{Reserve: rt.Reserve}
+	defer memory.Release()
+	var req wire.RunRequest
+	if err := memory.ReadJSON(w, r, rt.cfg.Limits.MaxMessageBytes, &req); err != nil {
 		return err
 	}
 
@@ -114,22 +114,6 @@ func (rt *Runtime) cancelRun(w http.ResponseWriter, _ *http.Request, ps httprout
 	return httpapi.WriteJSON(w, http.StatusAccepted, response)
 }
 
-// deleteSession handles DELETE /v1/sessions/:sessionId. A malformed id is an unknown one.
-func (rt *Runtime) deleteSession(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
-	id := ps.ByName("sessionId")
-	if ids.ValidSession(id) {
-		switch err := rt.cfg.Sessions.Delete(r.Context(), id); {
-		case errors.Is(err, session.ErrBusy):
-			return errSessionBusy(id)
-		case err != nil:
-			return err
-		}
-	}
-
-	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
 // findAgent validates the fields of a request that do not depend on other runs, and returns the
 // agent.
 func (rt *Runtime) findAgent(agentID string, req *wire.RunRequest) (*hosted, error) {
@@ -203,10 +187,10 @@ func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunReque
 		sessionID = *req.SessionID
 	}
 
-	memory := &reservation{rt: rt}
+	memory := &httpapi.Memory{Reserve: rt.Reserve}
 	defer func() {
 		if x == nil {
-			memory.release()
+			memory.Release()
 		}
 	}()
 	if err := rt.holdSession(memory, h.id, sessionID); err != nil {
@@ -261,9 +245,9 @@ type sized interface {
 }
 
 // holdSession reserves memory for a session that is about to be opened.
-func (rt *Runtime) holdSession(m *reservation, agentID, id string) error {
+func (rt *Runtime) holdSession(m *httpapi.Memory, agentID, id string) error {
 	if store, ok := rt.cfg.Sessions.(sized); ok && id != "" {
-		return m.hold(sessionCopies * int(store.Size(agentID, id)))
+		return m.Hold(sessionCopies * int(store.Size(agentID, id)))
 	}
 
 	return nil

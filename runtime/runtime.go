@@ -55,6 +55,7 @@ type Runtime struct {
 	metrics   *metrics
 	handler   http.Handler
 	keys      atomic.Pointer[[][sha256.Size]byte]
+	protocols []*protocol
 	crossing  *http.CrossOriginProtection
 	client    *http.Client
 	dir       *filesafe.Dir // the working directory
@@ -118,6 +119,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 		router.Handle(r.method, r.path, rt.shell.Handle(rt.routed(r)))
 	}
 
+	rt.openProtocols()
 	rt.handler = rt.shell.Wrap(rt.guard(router))
 	return rt, nil
 }
@@ -138,7 +140,7 @@ func (rt *Runtime) open(ctx context.Context) error {
 		return err
 	}
 
-	rt.files = &filesafe.Handlers{Dir: rt.dir, Fail: rt.fail, Reserve: rt.reserveListing}
+	rt.files = &filesafe.Handlers{Dir: rt.dir, Fail: rt.fail, Reserve: rt.Reserve}
 	if rt.skills, err = skill.New(skill.Config{
 		HomeDir: rt.cfg.HomeDir, CWD: rt.cfg.CWD, AgentHome: rt.cfg.AgentHome, Logger: rt.cfg.Logger,
 	}); err != nil {

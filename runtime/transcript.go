@@ -115,6 +115,30 @@ func (rt *Runtime) showSession(w http.ResponseWriter, r *http.Request, ps httpro
 	return httpapi.WriteJSON(w, http.StatusOK, t)
 }
 
+// deleteSession handles DELETE /v1/sessions/:sessionId.
+func (rt *Runtime) deleteSession(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
+	if err := rt.DeleteSession(r.Context(), ps.ByName("sessionId")); err != nil {
+		return err
+	}
+
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// DeleteSession deletes a stored conversation. A malformed id is an unknown one, which is no error.
+func (rt *Runtime) DeleteSession(ctx context.Context, id string) error {
+	if !ids.ValidSession(id) {
+		return nil
+	}
+
+	err := rt.cfg.Sessions.Delete(ctx, id)
+	if errors.Is(err, session.ErrBusy) {
+		return errSessionBusy(id)
+	}
+
+	return err
+}
+
 // queryNumber returns a number of the query.
 func queryNumber(query url.Values, name string, absent, least, most int64) (int64, error) {
 	text := query.Get(name)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
@@ -70,13 +69,13 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 
 // MarshalJSON encodes all fields of the type of the block, and only those.
 func (b Block) MarshalJSON() ([]byte, error) {
-	dst := append([]byte(`{"type":`), appendString(nil, b.Type)...)
+	dst := append([]byte(`{"type":`), jsonlimit.AppendString(nil, b.Type)...)
 	switch b.Type {
 	case PartialThinking:
-		dst = appendString(append(dst, `,"thinking":`...), b.Thinking)
+		dst = jsonlimit.AppendString(append(dst, `,"thinking":`...), b.Thinking)
 	case PartialToolUse:
-		dst = appendString(append(dst, `,"id":`...), b.ID)
-		dst = appendString(append(dst, `,"name":`...), b.Name)
+		dst = jsonlimit.AppendString(append(dst, `,"id":`...), b.ID)
+		dst = jsonlimit.AppendString(append(dst, `,"name":`...), b.Name)
 		dst = append(dst, `,"input":`...)
 		if len(b.Input) == 0 {
 			dst = append(dst, "{}"...)
@@ -84,57 +83,10 @@ func (b Block) MarshalJSON() ([]byte, error) {
 
 		dst = append(dst, b.Input...)
 	default:
-		dst = appendString(append(dst, `,"text":`...), b.Text)
+		dst = jsonlimit.AppendString(append(dst, `,"text":`...), b.Text)
 	}
 
 	return append(dst, '}'), nil
-}
-
-const hex = "0123456789abcdef"
-
-// appendString appends s as a JSON string. Invalid UTF-8 is replaced by U+FFFD, as in
-// encoding/json.
-func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	from := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
-		}
-
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			if r != utf8.RuneError || size != 1 {
-				i += size
-				continue
-			}
-		}
-
-		dst = append(dst, s[from:i]...)
-		switch {
-		case c >= utf8.RuneSelf:
-			dst = append(dst, "\uFFFD"...)
-		case c == '"', c == '\\':
-			dst = append(dst, '\\', c)
-		case c == '\n':
-			dst = append(dst, `\n`...)
-		case c == '\r':
-			dst = append(dst, `\r`...)
-		case c == '\t':
-			dst = append(dst, `\t`...)
-		default:
-			dst = append(dst, `\u00`...)
-			dst = append(dst, hex[c>>4], hex[c&15])
-		}
-
-		i++
-		from = i
-	}
-
-	dst = append(dst, s[from:]...)
-	return append(dst, '"')
 }
 
 // shorten returns a copy of an event whose texts have at most room bytes.

@@ -10,17 +10,17 @@ import (
 // appendPartial appends a partial message. There is one for each token.
 func appendPartial(dst []byte, p *Partial) []byte {
 	dst = append(dst, `{"type":"partial_message","partial":{"type":`...)
-	dst = appendString(dst, p.Type)
+	dst = jsonlimit.AppendString(dst, p.Type)
 	if p.Type == PartialToolUse {
 		dst = append(dst, `,"tool_name":`...)
-		dst = appendString(dst, p.ToolName)
+		dst = jsonlimit.AppendString(dst, p.ToolName)
 		dst = append(dst, `,"tool_use_id":`...)
-		dst = appendString(dst, p.ToolUseID)
+		dst = jsonlimit.AppendString(dst, p.ToolUseID)
 		dst = append(dst, `,"id":`...)
-		dst = appendString(dst, p.ToolUseID)
+		dst = jsonlimit.AppendString(dst, p.ToolUseID)
 	} else {
 		dst = append(dst, `,"text":`...)
-		dst = appendString(dst, p.Text)
+		dst = jsonlimit.AppendString(dst, p.Text)
 	}
 
 	return append(dst, "}}"...)
@@ -92,9 +92,9 @@ func AppendPartialText(dst, data []byte) []byte {
 	return append(dst, p.Partial.Text...)
 }
 
-// appendUnquoted is the inverse of appendString: it appends the text of a string to dst. quoted
-// begins after the first quote. It returns the number of bytes up to the last quote, or -1 if
-// appendString writes the text in another form.
+// appendUnquoted is the inverse of [jsonlimit.AppendString]: it appends the text of a string to
+// dst. quoted begins after the first quote. It returns the number of bytes up to the last quote, or
+// -1 if that function writes the text in another form.
 func appendUnquoted(dst, quoted []byte) ([]byte, int) {
 	text := dst
 	from := 0 // of the bytes that are appended together
@@ -123,8 +123,10 @@ func appendUnquoted(dst, quoted []byte) ([]byte, int) {
 	return dst, -1
 }
 
+const hex = "0123456789abcdef"
+
 // unescape returns the character of the escape at the start of s, and the size of the escape, or 0
-// if appendString does not write it.
+// if [jsonlimit.AppendString] does not write it.
 func unescape(s []byte) (byte, int) {
 	if len(s) < 2 || s[0] != '\\' {
 		return 0, 0

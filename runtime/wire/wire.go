@@ -6,7 +6,16 @@
 // proportion to the data, which the caller limits.
 package wire
 
-import "math"
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/runvalue"
+)
 
 // State is the state of a run.
 type State string
@@ -70,6 +79,33 @@ type RunUsage struct {
 	Model  string           `json:"model"`            // of the agent
 	Usage  Usage            `json:"usage"`            // of the whole run
 	Others map[string]Usage `json:"others,omitempty"` // of subagents with other models, a part of Usage
+}
+
+// Header returns the usage as JSON of at most 3 KiB, which fits into a header. It names the models of
+// subagents with the most tokens. The tokens of those that do not fit count for Model.
+func (u RunUsage) Header() string {
+	total := func(name string) int64 {
+		o := u.Others[name]
+		return add(add(add(o.InputTokens, o.CacheCreationInputTokens), o.CacheReadInputTokens), o.OutputTokens)
+	}
+	names := slices.SortedFunc(maps.Keys(u.Others), func(a, b string) int {
+		return cmp.Or(cmp.Compare(total(b), total(a)), cmp.Compare(a, b))
+	})
+	name := excerpt.Head(u.Model, runvalue.MaxUsage/8) // JSON may need six bytes for one
+	out := RunUsage{Model: name, Usage: u.Usage, Others: map[string]Usage{}}
+	text, _ := json.Marshal(out) // strings and numbers
+	for _, other := range names {
+		out.Others[other] = u.Others[other]
+		longer, _ := json.Marshal(out)
+		if len(longer) > runvalue.MaxUsage {
+			delete(out.Others, other)
+			continue
+		}
+
+		text = longer
+	}
+
+	return string(text)
 }
 
 // CancelResponse is the body of 202 and 409 of POST /v1/runs/:runId/cancel.

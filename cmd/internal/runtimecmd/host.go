@@ -17,6 +17,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/host"
+	"github.com/seed93082962/agenthost/runtime/protocol/openai"
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/tool/mcp"
@@ -46,6 +47,11 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, with served, x
 		Home: s.Home, Getenv: s.getenv, Hidden: s.hidden(file), Proxy: http.ProxyFromEnvironment, Version: daemon.Version(), Logger: log,
 		Configure: func(c *runtime.Config, servers *mcp.Connector) {
 			c.AllowedHosts = s.Hosts
+			c.Protocols = map[string]func(*runtime.Runtime) http.Handler{
+				"/openai/v1": func(rt *runtime.Runtime) http.Handler {
+					return openai.New(openai.Config{Host: rt, MaxBytes: c.Limits.WithDefaults().MaxMessageBytes, Logger: log})
+				},
+			}
 			if noState != nil {
 				c.LoadSkill = func(_ context.Context, def agent.SkillArchive) (string, error) {
 					return "", fmt.Errorf("load skill %s: %w", def.Name, noState)

@@ -1,0 +1,333 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/julienschmidt/httprouter"
+
+	"github.com/seed93082962/agenthost/internal/httpapi"
+	"github.com/seed93082962/agenthost/internal/runvalue"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// chatCompletion is the body of a response without a stream.
+type chatCompletion struct {
+	ID      string       `json:"id"`
+	Object  string       `json:"object"` // chat.completion
+	Created int64        `json:"created"`
+	Model   string       `json:"model"`
+	Choices []chatChoice `json:"choices"`
+	Usage   chatUsage    `json:"usage"`
+}
+
+type chatChoice struct {
+	Index        int        `json:"index"`
+	Message      chatAnswer `json:"message"`
+	LogProbs     *struct{}  `json:"logprobs"` // null
+	FinishReason string     `json:"finish_reason"`
+}
+
+type chatAnswer struct {
+	Role      string     `json:"role"`
+	Content   *string    `json:"content"`
+	Refusal   *string    `json:"refusal"`
+	ToolCalls []chatCall `json:"tool_calls,omitempty"`
+}
+
+// chatUsage counts the tokens of a whole run, with those of its subagents.
+type chatUsage struct {
+	PromptTokens        int64 `json:"prompt_tokens"`
+	CompletionTokens    int64 `json:"completion_tokens"`
+	TotalTokens         int64 `json:"total_tokens"`
+	PromptTokensDetails struct {
+		CachedTokens int64 `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+	CompletionTokensDetails struct {
+		ReasoningTokens int64 `json:"reasoning_tokens"`
+	} `json:"completion_tokens_details"`
+	Estimated bool `json:"estimated,omitempty"` // as in [wire.Usage]
+}
+
+func chatUsageOf(u wire.Usage) chatUsage {
+	prompt := wire.Usage{InputTokens: u.InputTokens}.
+		Add(wire.Usage{InputTokens: u.CacheCreationInputTokens}).
+		Add(wire.Usage{InputTokens: u.CacheReadInputTokens})
+	total := prompt.Add(wire.Usage{InputTokens: u.OutputTokens})
+	out := chatUsage{
+		PromptTokens: prompt.InputTokens, CompletionTokens: u.OutputTokens, TotalTokens: total.InputTokens,
+		Estimated: u.Estimated,
+	}
+	out.PromptTokensDetails.CachedTokens = u.CacheReadInputTokens
+	out.CompletionTokensDetails.ReasoningTokens = u.ReasoningTokens
+	return out
+}
+
+// chat is the response to one request.
+type chat struct {
+	s       *server
+	w       http.ResponseWriter
+	memory  *httpapi.Memory
+	agentID string
+	created int64
+	runID   string // "" before the first event of the run
+	session string
+	spent   wire.RunUsage
+	report  bool // the client is a proxy that counts the tokens of runs
+
+	text   strings.Builder // of all messages, without a stream
+	result *wire.Result    // nil: the run was cancelled or failed
+	err    error
+
+	stream *chatStream // nil without a stream
+}
+
+// completeChat handles POST /chat/completions.
+func (s *server) completeChat(w http.ResponseWriter, r *http.Request, _ httprouter.Params) error {
+	memory := &httpapi.Memory{Reserve: s.cfg.Host.Reserve}
+	defer memory.Release()
+	var req chatRequest
+	err := memory.ReadJSON(w, r, s.cfg.MaxBytes, &req)
+	if err == nil {
+		err = req.check()
+	}
+
+	if err != nil {
+		return err
+	}
+
+	run, err := req.run()
+	if err != nil {
+		return err
+	}
+
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	c := &chat{s: s, w: w, memory: memory, agentID: req.Model, created: time.Now().Unix(), report: r.Header.Get("Te") == "trailers"}
+	if req.Stream {
+		c.stream = &chatStream{chat: c, usage: req.StreamOptions.IncludeUsage, cancel: cancel}
+	}
+
+	err = c.execute(ctx, run)
+	if *run.fresh.Store && c.session != "" && !c.waits() {
+		c.forget(ctx)
+	}
+
+	if c.stream != nil && c.stream.out != nil {
+		return c.stream.end(err)
+	}
+
+	if err != nil {
+		return err
+	}
+
+	return httpapi.WriteJSON(w, http.StatusOK, c.completion())
+}
+
+// execute executes the run. The results of tools continue the session that waits for them. If it does
+// not, the run has the whole conversation.
+func (c *chat) execute(ctx context.Context, run chatRun) error {
+	if run.answering != nil {
+		err := c.receive(c.s.cfg.Host.Run(ctx, c.agentID, *run.answering))
+		host, ok := errors.AsType[rejection](err)
+		if !ok || c.runID != "" {
+			return err
+		}
+
+		_, body := host.Rejection()
+		if body.Error != runvalue.NotWaiting && body.Error != runvalue.UnknownSession {
+			return err
+		}
+	}
+
+	return c.receive(c.s.cfg.Host.Run(ctx, c.agentID, run.fresh))
+}
+
+// receive handles the events of a run. Its error is that of the run, or of the host.
+func (c *chat) receive(events iter.Seq2[wire.Event, error]) error {
+	for event, err := range events {
+		if err == nil {
+			err = c.handle(event)
+		}
+
+		if err != nil {
+			return err
+		}
+	}
+
+	if c.err == nil && c.result == nil {
+		return errors.New("the run has no result")
+	}
+
+	return c.err
+}
+
+func (c *chat) handle(event wire.Event) error {
+	switch p := event.Payload.(type) {
+	case *wire.System:
+		if p.Init != nil {
+			return c.begin(p.Init)
+		}
+	case *wire.PartialMessage:
+		if c.stream != nil && p.Partial.Type == wire.PartialText {
+			c.stream.text(p.Partial.Text)
+		}
+	case *wire.Assistant:
+		if p.ParentToolUseID == nil {
+			return c.message(p.Message.Content)
+		}
+	case *wire.Result:
+		c.result = p
+		c.spend(p.Usage, p.Others)
+		if p.IsError {
+			c.err = failed(p)
+		}
+	case *wire.Cancelled:
+		c.spend(p.Usage, p.Others)
+		c.err = &failure{status: http.StatusServiceUnavailable, message: "the run was cancelled", code: "cancelled", ran: true}
+	case *wire.Fault:
+		c.spend(p.Usage, p.Others)
+		c.err = &failure{status: http.StatusInternalServerError, message: "internal error, run " + c.runID, ran: true}
+	}
+
+	if c.stream != nil && !event.More {
+		c.stream.flush()
+	}
+
+	return nil
+}
+
+// begin begins the response to a run.
+func (c *chat) begin(init *wire.Init) error {
+	c.runID, c.session, c.spent.Model = init.RunID, init.SessionID, init.Model
+	c.w.Header().Set("X-Run-Id", c.runID)
+	switch {
+	case c.stream != nil:
+		return c.stream.begin()
+	case c.report:
+		c.w.WriteHeader(http.StatusProcessing) // the proxy learns the id, by which it cancels the run
+	}
+
+	return nil
+}
+
+// spend records the tokens of the run.
+func (c *chat) spend(usage wire.Usage, others map[string]wire.Usage) {
+	c.spent.Usage, c.spent.Others = usage, others
+	switch {
+	case c.report && c.stream != nil:
+		c.w.Header().Set(http.TrailerPrefix+runvalue.UsageHeader, c.spent.Header())
+	case c.report:
+		c.w.Header().Set(runvalue.UsageHeader, c.spent.Header())
+	}
+}
+
+// message handles a complete message.
+func (c *chat) message(blocks []wire.Block) error {
+	var text strings.Builder
+	for i := range blocks {
+		text.WriteString(blocks[i].Text)
+	}
+
+	switch {
+	case c.stream != nil:
+		c.stream.message(text.String())
+		return nil
+	case text.Len() == 0:
+		return nil
+	case c.text.Len() > 0:
+		c.text.WriteString(paragraph)
+	}
+
+	c.text.WriteString(text.String())
+	return c.memory.Add(3 * text.Len()) // with its JSON
+}
+
+// paragraph separates the texts of messages, between which the agent has called tools.
+const paragraph = "\n\n"
+
+// waits reports whether the run has ended with calls of client tools.
+func (c *chat) waits() bool {
+	return c.result != nil && c.result.Subtype == runvalue.ResultInput
+}
+
+// forget deletes the session: the next request has the conversation.
+func (c *chat) forget(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
+	defer cancel()
+	if err := c.s.cfg.Host.DeleteSession(ctx, c.session); err != nil {
+		c.s.cfg.Logger.Warn("delete session of a chat completion", "err", err, "session_id", c.session, "run_id", c.runID)
+	}
+}
+
+const deleteTimeout = 10 * time.Second
+
+func (c *chat) id() string { return "chatcmpl-" + c.runID }
+
+// calls returns the calls of client tools of a run that waits.
+func (c *chat) calls(chunk bool) []chatCall {
+	var list []chatCall
+	for i, p := range c.result.Pending {
+		call := chatCall{
+			ID: callID(c.session, p.ID), Type: "function",
+			Function: chatFunction{Name: p.ToolName, Arguments: string(p.Input)},
+		}
+		if chunk {
+			call.Index = &i
+		}
+
+		list = append(list, call)
+	}
+
+	return list
+}
+
+// finishReason returns the reason for the end of a run.
+func (c *chat) finishReason() string {
+	switch {
+	case c.waits():
+		return "tool_calls"
+	case c.result.StopReason == "refusal":
+		return "content_filter"
+	case c.result.StopReason == "max_tokens", c.result.StopReason == "model_context_window_exceeded":
+		return "length"
+	}
+
+	return "stop"
+}
+
+// refusal states the calls that the agent was not permitted to make, or nil.
+func (c *chat) refusal() *string {
+	var lines []string
+	for _, d := range c.result.PermissionDenials {
+		lines = append(lines, d.ToolName+" was not executed: "+d.Reason)
+	}
+
+	if len(lines) == 0 {
+		return nil
+	}
+
+	text := strings.Join(lines, "\n")
+	return &text
+}
+
+func (c *chat) completion() chatCompletion {
+	answer := chatAnswer{Role: runvalue.RoleAssistant, Refusal: c.refusal()}
+	if c.waits() {
+		answer.ToolCalls = c.calls(false)
+	}
+
+	if text := c.text.String(); text != "" || answer.ToolCalls == nil {
+		answer.Content = &text
+	}
+
+	return chatCompletion{
+		ID: c.id(), Object: "chat.completion", Created: c.created, Model: c.agentID,
+		Choices: []chatChoice{{Message: answer, FinishReason: c.finishReason()}},
+		Usage:   chatUsageOf(c.spent.Usage),
+	}
+}
