@@ -1,72 +1,71 @@
-// Command approve gives an agent a tool with side effects, and approves each call:
+// Command approve runs an agent of a runtime, and asks about each call that nobody approved in
+// advance:
 //
-//	go run ./examples/approve
+//	go run ./cmd/runtime &
+//	go run ./examples/approve '/tool Bash {"command":"date > now"}'
 //
-// The agent's mode would deny the tool, because it is neither read-only nor listed. Approve
-// decides: here it permits small amounts, where a real program asks a user and waits. The demo
-// model needs no key.
+// The run ends waiting, and a later run of the session brings the answers. Nothing is open in
+// between: the answers could come days later, and from another program.
 package main
 
 import (
+	"bufio"
 	"context"
-	"encoding/json"
+	"flag"
 	"fmt"
+	"io"
 	"log"
+	"os"
+	"strconv"
+	"strings"
 
-	"github.com/seed93082962/agenthost/runtime"
-	"github.com/seed93082962/agenthost/runtime/agent"
-	"github.com/seed93082962/agenthost/runtime/tool"
+	"github.com/seed93082962/agenthost/runtime/client"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 func main() {
-	if err := demonstrate(context.Background()); err != nil {
+	url := flag.String("url", "http://127.0.0.1:3000", "the runtime")
+	agent := flag.String("agent", "demo", "the agent to run")
+	flag.Parse()
+	c, err := client.New(client.Config{BaseURL: *url, APIKey: os.Getenv("AGENT_HTTP_API_KEY")})
+	if err == nil {
+		err = run(context.Background(), c, *agent, flag.Arg(0), os.Stdin)
+	}
+	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-type payment struct {
-	To    string
-	Cents int
-}
-
-func demonstrate(ctx context.Context) error {
-	paid := 0
-	pay := tool.Func(tool.Spec{
-		Name: "pay", Description: "Sends somebody money.",
-		InputSchema: json.RawMessage(`{"type":"object","properties":{"to":{"type":"string"},"cents":{"type":"integer"}}}`),
-	}, func(_ context.Context, in payment) (string, error) {
-		paid += in.Cents
-		return fmt.Sprintf("%s got %d cents", in.To, in.Cents), nil
-	})
-	rt, err := runtime.New(ctx, runtime.Config{
-		Agents:  []agent.Agent{{ID: "clerk", Model: "demo", Provider: agent.Provider{Protocol: agent.ProtocolDemo}}},
-		Tools:   []tool.Tool{pay},
-		Approve: approve,
-	})
-	if err != nil {
-		return err
-	}
-	defer rt.Close()
-
-	for _, input := range []string{`{"to":"Ada","cents":250}`, `{"to":"Bob","cents":99900}`} {
-		for event, err := range rt.Run(ctx, "clerk", wire.RunRequest{Message: "/tool pay " + input}) {
-			if err != nil {
-				return err
+func run(ctx context.Context, c *client.Client, agent, message string, stdin io.Reader) error {
+	lines := bufio.NewScanner(stdin)
+	req := wire.RunRequest{Message: message, Inputs: []string{"approval"}}
+	for {
+		res, err := c.Complete(ctx, agent, req)
+		if err != nil {
+			return err
+		}
+		if len(res.Pending) == 0 {
+			fmt.Println(res.Text)
+			return nil
+		}
+		req = wire.RunRequest{SessionID: &res.SessionID, Inputs: req.Inputs}
+		for _, p := range res.Pending {
+			fmt.Printf("%s needs an approval: %s\n%sRun it? (y/n) ", p.ToolName, p.Reason, visible(p.Executed))
+			answer := wire.Answer{ID: p.ID, Decision: "reject"}
+			if lines.Scan() && lines.Text() == "y" {
+				answer.Decision = "approve"
 			}
-			if p, ok := event.Payload.(*wire.ToolResult); ok {
-				fmt.Println("the model receives:", p.Result.Output)
-			}
+			req.Answers = append(req.Answers, answer)
 		}
 	}
-	fmt.Println("paid in all:", paid)
-	return nil
 }
 
-// approve is called by the run, which waits for it. ctx is cancelled with the run.
-func approve(_ context.Context, req runtime.ApprovalRequest) bool {
-	var in payment
-	ok := req.ToolName == "pay" && json.Unmarshal(req.Input, &in) == nil && in.Cents <= 1000
-	fmt.Printf("%s wants to %s %d cents to %s: %v\n", req.AgentID, req.ToolName, in.Cents, in.To, ok)
-	return ok
+// visible returns a text whose control and bidirectional characters are escaped: a model wrote it.
+func visible(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		quoted := strconv.QuoteToGraphic(strings.TrimSuffix(line, "\n"))
+		out.WriteString("  " + quoted[1:len(quoted)-1] + "\n")
+	}
+	return out.String()
 }

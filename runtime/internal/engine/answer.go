@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/permission"
@@ -230,6 +231,7 @@ func (r *runState) resume(ctx context.Context) (bool, error) {
 	}
 
 	r.out.Flush()
+	defer func() { r.answers = nil }() // a later response may have calls with the same ids
 	return r.handleCalls(ctx, blocks)
 }
 
@@ -357,7 +359,14 @@ func (a *answeredCall) permits(form json.RawMessage, reason error) error {
 	return nil
 }
 
-// changedInput returns what the model is told about an input that it did not write.
-func changedInput(input json.RawMessage) string {
-	return "The user approved this call with another input: " + string(input) + "\n"
+// maxChanged bounds what the model is told about an input that it did not write, in bytes.
+const maxChanged = 4 << 10
+
+// explain returns the result of a call with what the model does not know about it.
+func (a *answeredCall) explain(res result) result {
+	if a.answer.Input != nil {
+		res.output = "The user approved this call with another input: " + excerpt.Shorten(string(a.answer.Input), maxChanged) + "\n" + res.output
+	}
+
+	return res
 }

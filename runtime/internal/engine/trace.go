@@ -263,6 +263,10 @@ func (r *runState) observeTool(ctx context.Context, block *model.Block, emit fun
 	ctx, span := r.startToolSpan(ctx, e, block)
 	done := r.engine.metrics.wait(waitTool)
 	res := r.runToolCall(ctx, block, emit)
+	if answered := r.answers[block.ID]; answered != nil {
+		res = answered.explain(res)
+	}
+
 	done()
 	res.duration = time.Since(begin)
 	r.engine.metrics.toolCall(e, &res)

@@ -63,6 +63,7 @@ func (w *waitingCall) form() json.RawMessage {
 type judgement struct {
 	form     json.RawMessage // Approve has allowed this input, nil for none
 	rejected *result         // the call has this result
+	waits    *waitingCall    // the call needs an answer
 }
 
 var (
@@ -89,14 +90,29 @@ func mayApprove(reason error) bool {
 	return !errors.Is(reason, permission.ErrDenied) && !errors.Is(reason, permission.ErrPlan) && !errors.Is(reason, permission.ErrLongPath)
 }
 
-// waits judges a call before it runs, and returns it if it needs an answer.
+// waits judges a call before it runs, and returns it if it needs an answer. It judges each call once.
 func (r *runState) waits(ctx context.Context, block *model.Block) *waitingCall {
+	if j := r.judged[block.ID]; j != nil {
+		return j.waits
+	}
+
 	e := r.tools.entries[block.Name]
 	_, answered := r.answers[block.ID]
-	if len(r.in.Inputs) == 0 || answered || e == nil || block.BadInput != "" || r.judged[block.ID] != nil {
+	if len(r.in.Inputs) == 0 || answered || e == nil || block.BadInput != "" {
 		return nil
 	}
 
+	w := r.judge(ctx, e, block)
+	if w != nil {
+		r.judged[block.ID] = &judgement{waits: w}
+	}
+
+	return w
+}
+
+// judge returns a call that needs an answer, or nil. The result of a call that cannot be executed is
+// that of reject.
+func (r *runState) judge(ctx context.Context, e *offeredTool, block *model.Block) *waitingCall {
 	defer func() {
 		if p := recover(); p != nil {
 			r.logPanic("check", block.Name, p)
@@ -109,7 +125,7 @@ func (r *runState) waits(ctx context.Context, block *model.Block) *waitingCall {
 	form, reason := r.engine.cfg.Policy.Check(inTime, e.permissionTool(), block.Input)
 	_, client := e.Tool.(clientTool)
 	switch {
-	case inTime.Err() != nil, reason == nil && !client, !mayApprove(reason), errors.Is(reason, permission.ErrNotListed):
+	case inTime.Err() != nil, !client && !r.accepts(runvalue.InputApproval), reason == nil && !client, !mayApprove(reason), errors.Is(reason, permission.ErrNotListed):
 		return nil // its check decides
 	case e.schema != nil:
 		if err := e.schema.Validate(inTime, form); err != nil {
@@ -128,10 +144,6 @@ func (r *runState) waits(ctx context.Context, block *model.Block) *waitingCall {
 	call := tool.Call{ID: block.ID, Input: form, RunID: r.in.RunID, SessionID: r.in.Session.ID()}
 	if r.approved(ctx, block.Name, call, reason) {
 		r.judged[block.ID] = &judgement{form: form}
-		return nil
-	}
-
-	if !r.accepts(runvalue.InputApproval) {
 		return nil
 	}
 
