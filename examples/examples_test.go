@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,20 +46,22 @@ func TestExamples(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "HELLO FROM A MODEL IN GO \nsuccess after 1 turns\n", string(out))
 	})
-	t.Run("approve", func(t *testing.T) {
-		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "approve")).Output()
-		require.NoError(t, err)
-		require.Contains(t, string(out), "clerk wants to pay 250 cents to Ada: true\nthe model receives: Ada got 250 cents\n")
-		require.Contains(t, string(out), "Bob: false\nthe model receives: Permission to use pay was denied")
-		require.Contains(t, string(out), "\npaid in all: 250\n")
-	})
-	t.Run("embed and client", func(t *testing.T) {
+	t.Run("embed, client and approve", func(t *testing.T) {
 		host := exec.CommandContext(t.Context(), filepath.Join(bin, "embed"), "-addr", "127.0.0.1:0")
 		host.Env = []string{} // no key, so that it hosts the demo model
 		url := listening(t, host)
 		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "client"), "-url", url, "-agent", "writer", "Hello!").CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		require.Contains(t, string(out), "You wrote: Hello!\nsuccess after 1 turns")
+
+		for decision, want := range map[string]string{"y": "127.0.0.1", "n": "The user rejected this call"} {
+			approve := exec.CommandContext(t.Context(), filepath.Join(bin, "approve"), "-url", url, "-agent", "writer", `/tool WebFetch {"url":"http://127.0.0.1/\u202e"}`)
+			approve.Stdin = strings.NewReader(decision + "\n")
+			out, err := approve.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			require.Contains(t, string(out), "\n  http://127.0.0.1/\\u202e\nRun it? (y/n) ")
+			require.Contains(t, string(out), want)
+		}
 
 		require.NoError(t, host.Process.Signal(os.Interrupt))
 		require.NoError(t, host.Wait(), "it drains and ends")

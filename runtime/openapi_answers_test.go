@@ -33,6 +33,7 @@ func TestResponsesMatchTheDocument(t *testing.T) {
 		"busy": (*contract).busy, "cancel": (*contract).cancels, "going down": (*contract).goingDown,
 		"listings": (*contract).listings, "files": (*contract).files, "conditions": (*contract).conditions,
 		"servers": (*contract).mcpServers, "subagents": (*contract).subagents, "summaries": (*contract).summaries,
+		"waits": (*contract).waits,
 	} {
 		t.Run(name, func(t *testing.T) {
 			within := *c
@@ -46,7 +47,7 @@ func TestResponsesMatchTheDocument(t *testing.T) {
 		}
 	}
 	for _, event := range []string{
-		"system/init", "system/permission_denied", "system/mcp_status", "system/compact_boundary", "system/warning", "partial_message/text", "partial_message/thinking", "partial_message/tool_use",
+		"system/init", "system/permission_denied", "system/permission_required", "system/answered", "result/input_required", "system/mcp_status", "system/compact_boundary", "system/warning", "partial_message/text", "partial_message/thinking", "partial_message/tool_use",
 		"assistant", "tool_result", "result/success", "result/error", "result/error_max_turns", "result/error_during_execution",
 		"cancelled", "error", "done",
 	} {

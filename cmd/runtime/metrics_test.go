@@ -58,7 +58,7 @@ agents:
   - id: a
     model: m
     provider: {protocol: anthropic, baseUrl: "{upstream}", apiKey: key}
-    allowedTools: [Glob, Task, mcp__web]
+    allowedTools: [Glob, Task, mcp__web, "Bash(git *)"]
     mcpServers: {web: {transport: http, url: "{web}"}}
     subagents: {digger: {description: Digs., prompt: You dig., model: small}}
 `
@@ -77,6 +77,7 @@ var meteredStory = cast{
 			use("task", "Task", `{"description":"d","prompt":"dig","subagent_type":"digger"}`)),
 		modeltest.Stream(modeltest.Text("done"), modeltest.Usage(model.Usage{InputTokens: 7, OutputTokens: 3, CacheReadInputTokens: 90, CacheCreationInputTokens: 11})),
 	},
+	"ask":      append(tool("Bash", `{"command":"echo one"}`), says("done")),
 	"dig":      {says("found")},
 	"fail":     {modeltest.Status(http.StatusTooManyRequests)},
 	"invent 0": {modeltest.Stream(inventions(0)...), says("done")},
@@ -98,6 +99,13 @@ func TestMetricsOfTheDocument(t *testing.T) {
 		history = append(history, wire.Turn{Role: runvalue.RoleUser, Content: strings.Repeat("long ", 5000)}, wire.Turn{Role: runvalue.RoleAssistant, Content: "yes"})
 	}
 	require.Equal(t, "short", *final(t, s.run("long", wire.RunRequest{Message: "hello", History: history})).Result)
+	res, err := s.api().Complete(t.Context(), "a", wire.RunRequest{Message: "ask", Inputs: []string{"approval"}})
+	require.NoError(t, err)
+	require.Len(t, res.Pending, 1)
+	_, err = s.api().Complete(t.Context(), "a", approval(res))
+	require.NoError(t, err)
+	_, err = s.api().Complete(t.Context(), "a", approval(res))
+	require.Error(t, err)
 	hanging, leave := s.begin("a", wire.RunRequest{Message: "hang"})
 	hanging.until("partial_message")
 	for _, err := range s.api().Run(t.Context(), "a", wire.RunRequest{Message: "again", RunID: &hanging.id}) {
@@ -130,7 +138,12 @@ func TestMetricsOfTheDocument(t *testing.T) {
 		name  string
 		pairs []string
 	}{
-		{1, "agenthost_runs_total", []string{"agent", "a", "outcome", "success"}},
+		{2, "agenthost_runs_total", []string{"agent", "a", "outcome", "success"}},
+		{1, "agenthost_runs_total", []string{"agent", "a", "outcome", "input_required"}},
+		{1, "agenthost_inputs_required_total", []string{"agent", "a", "kind", "approval"}},
+		{1, "agenthost_inputs_answered_total", []string{"agent", "a", "kind", "approval", "decision", "approve"}},
+		{1, "agenthost_inputs_wait_duration_seconds", []string{"agent", "a", "kind", "approval"}},
+		{1, "agenthost_runs_rejected_total", []string{"agent", "a", "reason", "answers"}},
 		{1, "agenthost_runs_total", []string{"agent", "a", "outcome", "rate_limit"}},
 		{1, "agenthost_runs_active", []string{"agent", "a"}},
 		{1, "agenthost_streams_open", []string{"agent", "a"}},
@@ -146,7 +159,7 @@ func TestMetricsOfTheDocument(t *testing.T) {
 		{1, "agenthost_tool_calls_total", []string{"kind", "task", "tool", "Task", "result", "ok"}},
 		{90, "agenthost_tokens_total", []string{"agent", "a", "type", "cache_read"}},
 		{1, "agenthost_mcp_servers", []string{"agent", "a", "state", "connected"}},
-		{1, "agenthost_requests_total", []string{"method", "POST", "route", "/v1/agents/:agentId/runs", "status", "409"}},
+		{2, "agenthost_requests_total", []string{"method", "POST", "route", "/v1/agents/:agentId/runs", "status", "409"}},
 	} {
 		sum, _ := series(found, row.name, row.pairs...)
 		require.InDelta(t, row.want, sum, 0, "%s %q of %s", row.name, row.pairs, found[row.name])

@@ -291,3 +291,22 @@ func TestTracesAreOffByDefault(t *testing.T) {
 	s.request("dig", caller0)
 	require.Empty(t, s.up.Requests()[0].Header.Get("Traceparent"))
 }
+
+// The span of a run with answers has a link to the run that waited for them.
+func TestTraceOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	c := newCollector(t)
+	s := newStage(t, cast{"go": append(tool("Bash", `{"command":"echo one"}`), says("Done."))}, waitsYAML)
+	s.env = append(s.env, "OTEL_EXPORTER_OTLP_ENDPOINT", c.url)
+	s.start()
+	first := s.ask()
+	second, err := s.api().Complete(t.Context(), "a", approval(first))
+	require.NoError(t, err)
+	s.stop()
+	waited := c.span(t, "invoke_agent a", "agenthost.run.id", first.RunID)
+	require.Empty(t, waited.Links)
+	links := c.span(t, "invoke_agent a", "agenthost.run.id", second.RunID).Links
+	require.Len(t, links, 1)
+	require.Equal(t, waited.TraceId, links[0].TraceId)
+	require.Equal(t, waited.SpanId, links[0].SpanId)
+}
