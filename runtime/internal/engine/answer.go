@@ -13,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/internal/runvalue"
+	"github.com/seed93082962/agenthost/internal/toolschema"
 	"github.com/seed93082962/agenthost/runtime/internal/permission"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/session"
@@ -130,6 +131,8 @@ func (e *Engine) CheckAnswers(ctx context.Context, s session.Session, answers []
 			mismatch.Message = "answers has none for " + call.Pending.ID
 		case !fits(answer, call.Pending.Kind):
 			mismatch.Message = "the answer of " + call.Pending.ID + " is not one of the kind " + call.Pending.Kind
+		case answer.Action == runvalue.ActionAccept:
+			mismatch.Message = e.contentProblem(ctx, call.Pending, answer.Content)
 		}
 
 		out.calls[call.ToolUseID] = &answeredCall{call, answer}
@@ -163,6 +166,34 @@ func fits(a *wire.Answer, kind string) bool {
 	}
 
 	return a.Action != ""
+}
+
+// contentProblem returns why an accepted question has no such content, or "".
+func (e *Engine) contentProblem(ctx context.Context, asked *wire.Pending, content json.RawMessage) string {
+	if asked.Schema == nil {
+		if content != nil {
+			return "the question " + asked.ID + " asks for no content"
+		}
+
+		return ""
+	}
+
+	if content == nil {
+		content = json.RawMessage("{}")
+	}
+
+	inTime, cancel := context.WithTimeoutCause(ctx, e.cfg.ToolTimeout, errToolTimeout)
+	defer cancel()
+	schema, err := new(toolschema.Budget).Compile(asked.Schema)
+	if err == nil {
+		err = schema.Validate(inTime, content)
+	}
+
+	if err != nil {
+		return fmt.Sprintf("the content of the answer of %s does not match the schema: %v", asked.ID, err)
+	}
+
+	return ""
 }
 
 // judgeAgain returns a ChangedError if a call that would be executed as it was shown is not permitted

@@ -15,6 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/internal/runvalue"
+	"github.com/seed93082962/agenthost/internal/toolschema"
 	"github.com/seed93082962/agenthost/runtime/internal/permission"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/tool"
@@ -295,8 +296,12 @@ func asks(block *model.Block, form json.RawMessage, q *tool.Question) (waitingCa
 	}
 
 	_, err := sizeOf(w.Pending)
-	if err == nil && len(q.State) > runvalue.MaxPendingBytes {
+	switch {
+	case err != nil:
+	case len(q.State) > runvalue.MaxPendingBytes:
 		err = errTooLongToShow
+	case q.Schema != nil:
+		_, err = new(toolschema.Budget).Compile(q.Schema)
 	}
 
 	return w, err

@@ -13,16 +13,9 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
-// needsInput is the result of a call for which the server asks the user for input.
-var needsInput = tool.Result{Output: "the server asks for input, which nothing can provide", IsError: true}
-
 // render returns the result of a call for a model. Content other than text is described in a line;
 // images are also returned as such.
 func render(answer *sdk.CallToolResult) tool.Result {
-	if answer.NeedsInput() {
-		return needsInput
-	}
-
 	var out output
 	for _, c := range answer.Content {
 		switch c := c.(type) {

@@ -300,23 +300,27 @@ func (f *filter) response(e *envelope) jsonrpc.Message {
 		return &jsonrpc.Response{ID: id, Error: internalError("the response has no result")}
 	}
 
-	if kind := unknownKind(e.Result); kind != "" {
+	kind := kindOf(e.Result)
+	switch {
+	case !slices.Contains([]string{"", "complete", kindInput}, kind):
 		return &jsonrpc.Response{ID: id, Error: internalError(fmt.Sprintf("the server sent a result of the unknown type %.80q", kind))}
-	}
-
-	switch method {
-	case methodList:
+	case method == methodList:
 		f.noteTasks(e.Result)
-	case methodCall:
+	case method == methodCall && kind == kindInput:
+		e.Result = encodeRequests(e.Result)
+	case method == methodCall:
 		e.Result = readable(e.Result)
 	}
 
 	return &jsonrpc.Response{ID: id, Result: e.Result}
 }
 
-// unknownKind returns the type of a result, or "" if it is one of the protocol. A result of another
-// type would be read as a complete one.
-func unknownKind(result json.RawMessage) string {
+// kindInput is the type of a result that requires input.
+const kindInput = "input_required"
+
+// kindOf returns the type of a result, or "". The SDK would read one of an unknown type as a
+// complete one.
+func kindOf(result json.RawMessage) string {
 	if !bytes.Contains(result, []byte(`esultType`)) {
 		return ""
 	}
@@ -328,8 +332,7 @@ func unknownKind(result json.RawMessage) string {
 
 	var kind any
 	_ = json.Unmarshal(members["resultType"], &kind) // nil without one
-	switch kind {
-	case nil, "complete", "input_required":
+	if kind == nil {
 		return ""
 	}
 

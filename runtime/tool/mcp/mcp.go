@@ -20,6 +20,13 @@
 // so. After a call that exceeds its time, the server is pinged; without a response within 3 s the
 // connection ends.
 //
+// A server of protocol 2026-07-28 may ask in the result of a call: for values of a form, or for a visit
+// to a URL. The result is then a [tool.Question], and the next call has the answer and the state of
+// the server, perhaps in another process. Requests of one result are asked one after another, and their
+// answers are sent together. If the call cannot ask, they are declined. After 10 such results the call
+// fails. A result without requests means that the server is busy: the call is sent again 3 times.
+// A server of an older protocol cannot ask.
+//
 // # Security
 //
 // Servers are untrusted. A stdio server runs in its own process group, which ends with the
@@ -47,6 +54,10 @@
 // response, any other request is rejected, and everything else is dropped before the SDK sees it. A
 // message that is not JSON-RPC, or has a member twice, ends the connection. A panic while the SDK
 // decodes a result ends only that connection.
+//
+// A form has at most 64 KiB, is flat and has no references. A URL is an ASCII http or https URL without
+// credentials. An answer is sent only to a server of the same definition and protocol. A request for a
+// model, or for directories, is an error of the call.
 //
 // Time and memory are bounded: a message has at most 16 MiB, 200 levels and 524,288 values, and a
 // listing at most 32 MiB. Replies to a server are written before its next message is read, so that
@@ -163,7 +174,7 @@ func (c *Connector) Open(name string, def agent.MCPServer, limits agent.Limits, 
 	}
 
 	s := &server{
-		cfg: c.cfg, name: name, limits: limits.WithDefaults(), slow: def.Transport == agentvalue.TransportStdio,
+		cfg: c.cfg, name: name, identity: identityOf(def), limits: limits.WithDefaults(), slow: def.Transport == agentvalue.TransportStdio,
 		timeout: def.Timeout, instructions: def.Instructions,
 		hide: newRedactor(def), log: c.cfg.Logger.With("mcp_server", name),
 	}

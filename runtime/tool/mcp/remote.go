@@ -32,24 +32,6 @@ func (r *remote) Timeout(_ json.RawMessage, limit time.Duration) time.Duration {
 	return cmp.Or(r.server.timeout, limit)
 }
 
-func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
-	return r.server.call(ctx, call, func(ctx context.Context, l *link) (tool.Result, error) {
-		params := &sdk.CallToolParams{Name: r.spec.remote, Arguments: call.Input, Meta: traceMeta(ctx)}
-		if call.Progress != nil {
-			token, done := l.filter.onProgress(call.Progress)
-			defer done()
-			params.SetProgressToken(token)
-		}
-
-		answer, err := l.session.CallTool(ctx, params)
-		if err != nil {
-			return tool.Result{}, err
-		}
-
-		return render(answer), nil
-	})
-}
-
 // traceMeta returns the trace of ctx as the protocol has it in a request of any transport, or nil.
 func traceMeta(ctx context.Context) sdk.Meta {
 	carrier := propagation.MapCarrier{}

@@ -36,6 +36,7 @@ var _ tool.Server = (*server)(nil)
 type server struct {
 	cfg          Config
 	name         string
+	identity     string // of its definition, for the answers of questions
 	limits       agent.Limits
 	timeout      time.Duration // of a call; 0: that of the runtime
 	instructions bool          // its instructions are part of the list

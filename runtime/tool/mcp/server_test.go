@@ -91,6 +91,10 @@ func serve(role string) int {
 		if err := toolServer().Run(context.Background(), &sdk.IOTransport{Reader: messages, Writer: os.Stdout}); err != nil && !errors.Is(err, io.EOF) {
 			return fail(err)
 		}
+	case "asker":
+		if err := asker(bookSeat).Run(context.Background(), &sdk.StdioTransport{}); err != nil && !errors.Is(err, io.EOF) {
+			return fail(err)
+		}
 	case "sleeper":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP)
 		return block()
