@@ -107,7 +107,7 @@ func (rt *Runtime) showSession(w http.ResponseWriter, r *http.Request, ps httpro
 		return err
 	}
 
-	t, err := rt.transcript(r.Context(), ps.ByName("sessionId"), after, int(limit))
+	t, err := rt.Transcript(r.Context(), ps.ByName("sessionId"), after, int(limit))
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,9 @@ func queryNumber(query url.Values, name string, absent, least, most int64) (int6
 	return n, nil
 }
 
-func (rt *Runtime) transcript(ctx context.Context, id string, after int64, limit int) (wire.Transcript, error) {
+// Transcript returns what happened in a stored session: the entries after a seq, at most limit of
+// them. It returns fewer if they are long, but at least one. An unknown session is an [*Error].
+func (rt *Runtime) Transcript(ctx context.Context, id string, after int64, limit int) (wire.Transcript, error) {
 	if !ids.ValidSession(id) {
 		return wire.Transcript{}, errSessionNotFound
 	}

@@ -2,11 +2,8 @@ package openai
 
 import (
 	"context"
-	"errors"
-	"iter"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/julienschmidt/httprouter"
 
@@ -69,21 +66,10 @@ func chatUsageOf(u wire.Usage) chatUsage {
 
 // chat is the response to one request.
 type chat struct {
-	s       *server
-	w       http.ResponseWriter
-	memory  *httpapi.Memory
-	agentID string
-	created int64
-	runID   string // "" before the first event of the run
-	session string
-	spent   wire.RunUsage
-	report  bool // the client is a proxy that counts the tokens of runs
+	*exchange
 
-	text   strings.Builder // of all messages, without a stream
-	result *wire.Result    // nil: the run was cancelled or failed
-	err    error
-
-	stream *chatStream // nil without a stream
+	text strings.Builder // of all messages, without a stream
+	out  *chatStream     // nil without a stream
 }
 
 // completeChat handles POST /chat/completions.
@@ -107,18 +93,18 @@ func (s *server) completeChat(w http.ResponseWriter, r *http.Request, _ httprout
 
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	c := &chat{s: s, w: w, memory: memory, agentID: req.Model, created: time.Now().Unix(), report: r.Header.Get("Te") == "trailers"}
+	c := &chat{exchange: s.newExchange(w, r, memory, req.Model, req.Stream)}
 	if req.Stream {
-		c.stream = &chatStream{chat: c, usage: req.StreamOptions.IncludeUsage, cancel: cancel}
+		c.out = &chatStream{chat: c, usage: req.StreamOptions.IncludeUsage, cancel: cancel}
 	}
 
 	err = c.execute(ctx, run)
-	if *run.fresh.Store && c.session != "" && !c.waits() {
-		c.forget(ctx)
+	if *run.fresh.Store {
+		c.forget(ctx) // the next request has the conversation
 	}
 
-	if c.stream != nil && c.stream.out != nil {
-		return c.stream.end(err)
+	if c.out != nil && c.out.events != nil {
+		return c.out.end(err)
 	}
 
 	if err != nil {
@@ -132,98 +118,36 @@ func (s *server) completeChat(w http.ResponseWriter, r *http.Request, _ httprout
 // not, the run has the whole conversation.
 func (c *chat) execute(ctx context.Context, run chatRun) error {
 	if run.answering != nil {
-		err := c.receive(c.s.cfg.Host.Run(ctx, c.agentID, *run.answering))
-		host, ok := errors.AsType[rejection](err)
-		if !ok || c.runID != "" {
-			return err
-		}
-
-		_, body := host.Rejection()
-		if body.Error != runvalue.NotWaiting && body.Error != runvalue.UnknownSession {
+		err := c.receive(c.s.cfg.Host.Run(ctx, c.agentID, *run.answering), c.handle)
+		if c.runID != "" || !isNotWaiting(err) {
 			return err
 		}
 	}
 
-	return c.receive(c.s.cfg.Host.Run(ctx, c.agentID, run.fresh))
-}
-
-// receive handles the events of a run. Its error is that of the run, or of the host.
-func (c *chat) receive(events iter.Seq2[wire.Event, error]) error {
-	for event, err := range events {
-		if err == nil {
-			err = c.handle(event)
-		}
-
-		if err != nil {
-			return err
-		}
-	}
-
-	if c.err == nil && c.result == nil {
-		return errors.New("the run has no result")
-	}
-
-	return c.err
+	return c.receive(c.s.cfg.Host.Run(ctx, c.agentID, run.fresh), c.handle)
 }
 
 func (c *chat) handle(event wire.Event) error {
 	switch p := event.Payload.(type) {
 	case *wire.System:
-		if p.Init != nil {
-			return c.begin(p.Init)
+		if p.Init != nil && c.out != nil {
+			return c.out.begin()
 		}
 	case *wire.PartialMessage:
-		if c.stream != nil && p.Partial.Type == wire.PartialText {
-			c.stream.text(p.Partial.Text)
+		if c.out != nil && p.Partial.Type == wire.PartialText {
+			c.out.text(p.Partial.Text)
 		}
 	case *wire.Assistant:
 		if p.ParentToolUseID == nil {
 			return c.message(p.Message.Content)
 		}
-	case *wire.Result:
-		c.result = p
-		c.spend(p.Usage, p.Others)
-		if p.IsError {
-			c.err = failed(p)
-		}
-	case *wire.Cancelled:
-		c.spend(p.Usage, p.Others)
-		c.err = &failure{status: http.StatusServiceUnavailable, message: "the run was cancelled", code: "cancelled", ran: true}
-	case *wire.Fault:
-		c.spend(p.Usage, p.Others)
-		c.err = &failure{status: http.StatusInternalServerError, message: "internal error, run " + c.runID, ran: true}
 	}
 
-	if c.stream != nil && !event.More {
-		c.stream.flush()
+	if c.out != nil && !event.More {
+		c.out.flush()
 	}
 
 	return nil
-}
-
-// begin begins the response to a run.
-func (c *chat) begin(init *wire.Init) error {
-	c.runID, c.session, c.spent.Model = init.RunID, init.SessionID, init.Model
-	c.w.Header().Set("X-Run-Id", c.runID)
-	switch {
-	case c.stream != nil:
-		return c.stream.begin()
-	case c.report:
-		c.w.WriteHeader(http.StatusProcessing) // the proxy learns the id, by which it cancels the run
-	}
-
-	return nil
-}
-
-// spend records the tokens of the run.
-func (c *chat) spend(usage wire.Usage, others map[string]wire.Usage) {
-	c.spent.Usage, c.spent.Others = usage, others
-	switch {
-	case c.report && c.stream != nil:
-		c.w.Header().Set(http.TrailerPrefix+runvalue.UsageHeader, c.spent.Header())
-	case c.report:
-		c.w.Header().Set(runvalue.UsageHeader, c.spent.Header())
-	}
 }
 
 // message handles a complete message.
@@ -234,8 +158,8 @@ func (c *chat) message(blocks []wire.Block) error {
 	}
 
 	switch {
-	case c.stream != nil:
-		c.stream.message(text.String())
+	case c.out != nil:
+		c.out.message(text.String())
 		return nil
 	case text.Len() == 0:
 		return nil
@@ -249,22 +173,6 @@ func (c *chat) message(blocks []wire.Block) error {
 
 // paragraph separates the texts of messages, between which the agent has called tools.
 const paragraph = "\n\n"
-
-// waits reports whether the run has ended with calls of client tools.
-func (c *chat) waits() bool {
-	return c.result != nil && c.result.Subtype == runvalue.ResultInput
-}
-
-// forget deletes the session: the next request has the conversation.
-func (c *chat) forget(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
-	defer cancel()
-	if err := c.s.cfg.Host.DeleteSession(ctx, c.session); err != nil {
-		c.s.cfg.Logger.Warn("delete session of a chat completion", "err", err, "session_id", c.session, "run_id", c.runID)
-	}
-}
-
-const deleteTimeout = 10 * time.Second
 
 func (c *chat) id() string { return "chatcmpl-" + c.runID }
 

@@ -14,7 +14,7 @@ type chatStream struct {
 	*chat
 	cancel context.CancelFunc
 	usage  bool // the last chunk has it
-	out    *sse.Stream
+	events *sse.Stream
 	queued bool
 
 	head, tail []byte // of a chunk, around its delta and its finish reason
@@ -23,16 +23,12 @@ type chatStream struct {
 }
 
 func (s *chatStream) begin() error {
-	s.w.Header().Set("Cache-Control", "no-cache, no-transform, no-store")
-	out, err := sse.NewStream(s.w, sse.StreamConfig{
-		Heartbeat: s.s.cfg.Heartbeat, WriteTimeout: s.s.cfg.WriteTimeout,
-		OnError: func(error) { s.cancel() },
-	})
+	events, err := s.openStream(s.cancel)
 	if err != nil {
 		return err
 	}
 
-	s.out = out
+	s.events = events
 	s.head = s.opening("choices\":[{\"index\":0,\"delta\":")
 	s.tail = []byte(`}]}`)
 	if s.usage {
@@ -56,7 +52,7 @@ func (s *chatStream) opening(member string) []byte {
 // chunk queues a chunk with a delta, and a finish reason if it is not empty.
 func (s *chatStream) chunk(delta func(dst []byte) []byte, finish string) {
 	s.queued = true
-	_ = s.out.QueueFunc(sse.Event{}, func(dst []byte) ([]byte, error) { // OnError handles the error
+	_ = s.events.QueueFunc(sse.Event{}, func(dst []byte) ([]byte, error) { // OnError handles the error
 		dst = append(delta(append(dst, s.head...)), `,"logprobs":null,"finish_reason":`...)
 		if finish == "" {
 			dst = append(dst, "null"...)
@@ -101,14 +97,14 @@ func (s *chatStream) message(text string) {
 func (s *chatStream) flush() {
 	if s.queued {
 		s.queued = false
-		_ = s.out.Flush() // OnError handles the error
+		_ = s.events.Flush() // OnError handles the error
 	}
 }
 
 // end sends the end of a run, and closes the stream. A stream that fails ends with an error, and has
 // no [DONE].
 func (s *chatStream) end(err error) error {
-	defer func() { _ = s.out.Close() }() // OnError has handled the error
+	defer func() { _ = s.events.Close() }() // OnError has handled the error
 	if err != nil {
 		s.queueJSON(s.s.failureOf(s.w, err).body())
 		return nil
@@ -130,11 +126,11 @@ func (s *chatStream) end(err error) error {
 	if s.usage {
 		usage, err := httpapi.Marshal(chatUsageOf(s.spent.Usage))
 		if err == nil {
-			_ = s.out.Queue(sse.Event{Data: append(append(s.opening(`choices":[],"usage":`), usage...), '}')})
+			_ = s.events.Queue(sse.Event{Data: append(append(s.opening(`choices":[],"usage":`), usage...), '}')})
 		}
 	}
 
-	_ = s.out.Queue(sse.Event{Data: []byte("[DONE]")})
+	_ = s.events.Queue(sse.Event{Data: []byte("[DONE]")})
 	return nil
 }
 
@@ -147,6 +143,6 @@ func (s *chatStream) delta(v any) {
 
 func (s *chatStream) queueJSON(v any) {
 	if data, err := httpapi.Marshal(v); err == nil {
-		_ = s.out.Queue(sse.Event{Data: data})
+		_ = s.events.Queue(sse.Event{Data: data})
 	}
 }

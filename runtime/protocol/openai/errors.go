@@ -59,6 +59,7 @@ const (
 	codeUnsupported = "unsupported_parameter"
 	codeContext     = "context_length_exceeded"
 	codeRate        = "rate_limit_exceeded"
+	codeCancelled   = "cancelled"
 )
 
 // invalid returns the error of a field of the request.
@@ -81,6 +82,7 @@ type rejection interface {
 func rejected(err rejection) *failure {
 	status, body := err.Rejection()
 	f := &failure{status: status, message: strings.TrimPrefix(body.Error, "Invalid request: ")}
+	f.message = strings.ReplaceAll(f.message, "clientTools", "tools")
 	if f.message == body.Error { // it has no details
 		f.code = strings.ReplaceAll(strings.ToLower(body.Error), " ", "_")
 	}

@@ -1,5 +1,5 @@
 // Package openai serves the agents of a [Host] with the protocol of OpenAI, so that programs that
-// speak Chat Completions can use an agent as a model. The id of the agent is the name of the model.
+// speak Chat Completions or Responses can use an agent as a model. The id of the agent is the name of the model.
 //
 //	cfg.Protocols = map[string]func(*runtime.Runtime) http.Handler{
 //		"/openai/v1": func(rt *runtime.Runtime) http.Handler { return openai.New(openai.Config{Host: rt}) },
@@ -16,6 +16,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/julienschmidt/httprouter"
@@ -36,6 +37,10 @@ type Host interface {
 	// Run executes a run, and yields its events or one error. An event is valid until the next one.
 	// The end of the loop or of ctx cancels the run.
 	Run(ctx context.Context, agentID string, req wire.RunRequest) iter.Seq2[wire.Event, error]
+
+	// Transcript returns the entries of a stored conversation after a seq, at most limit of them. An
+	// unknown conversation is rejected with status 404.
+	Transcript(ctx context.Context, sessionID string, after int64, limit int) (wire.Transcript, error)
 
 	// DeleteSession deletes a stored conversation. An unknown one is no error.
 	DeleteSession(ctx context.Context, sessionID string) error
@@ -59,7 +64,7 @@ type Config struct {
 }
 
 // New returns the handler of the protocol. Its paths begin after the base URL of the clients:
-// /models and /chat/completions. It does not authenticate and writes no access log: the server that
+// /models, /chat/completions and /responses. It does not authenticate and writes no access log: the server that
 // mounts it does. Its method Fail(w, r, err) responds with an error in the form of the protocol.
 func New(cfg Config) http.Handler {
 	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, 4<<20)
@@ -73,6 +78,9 @@ func New(cfg Config) http.Handler {
 	}
 
 	router.POST("/chat/completions", shell.Handle(s.completeChat))
+	router.POST("/responses", shell.Handle(s.createResponse))
+	router.GET("/responses/:response", shell.Handle(s.showResponse))
+	router.DELETE("/responses/:response", shell.Handle(s.deleteResponse))
 	s.Handler = router
 	return s
 }
@@ -80,6 +88,9 @@ func New(cfg Config) http.Handler {
 type server struct {
 	http.Handler
 	cfg Config
+
+	// followed has the sessions whose last response a request is about to follow.
+	followed sync.Map
 }
 
 // modelList is the body of GET /models.

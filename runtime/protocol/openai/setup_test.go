@@ -129,17 +129,31 @@ func (b *bench) do(method, path, body string, headers ...string) response {
 	return out
 }
 
-// document returns the public schemas of a protocol, in which objects have no further members.
-var document = sync.OnceValues(func() (*openapitest.Document, error) {
-	return openapitest.Load(openapitest.Config{File: "testdata/chat.yaml"})
+// documents have the public schemas of the protocols, in which objects have no further members.
+var documents = sync.OnceValues(func() ([]*openapitest.Document, error) {
+	var list []*openapitest.Document
+	for _, name := range []string{"chat", "responses"} {
+		doc, err := openapitest.Load(openapitest.Config{File: "testdata/" + name + ".yaml"})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, doc)
+	}
+	return list, nil
 })
 
 // fits requires that a value is valid by a public schema.
 func fits(t *testing.T, schema string, v any) {
 	t.Helper()
-	doc, err := document()
+	list, err := documents()
 	require.NoError(t, err)
-	require.NoError(t, doc.Fits(schema, v), "%v", v)
+	for _, doc := range list {
+		if doc.Components.Schemas[schema] != nil {
+			require.NoError(t, doc.Fits(schema, v), "%v", v)
+			return
+		}
+	}
+	t.Fatalf("no schema %q", schema)
 }
 
 // chat sends a chat completion, and checks all that it returns against the public schemas.

@@ -1,0 +1,159 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/internal/runvalue"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// inputItems is the input of a response: a text of the user, or items.
+type inputItems []inputItem
+
+// inputItem is one item. Its type says which fields it has.
+type inputItem struct {
+	Type    string  `json:"type"`
+	Role    string  `json:"role"`
+	Content content `json:"content"`
+
+	CallID    string  `json:"call_id"`
+	Name      string  `json:"name"`
+	Arguments string  `json:"arguments"`
+	Output    content `json:"output"`
+
+	ApprovalRequestID string `json:"approval_request_id"`
+	Approve           bool   `json:"approve"`
+	Reason            string `json:"reason"`
+}
+
+// UnmarshalJSON decodes a string or an array of items.
+func (in *inputItems) UnmarshalJSON(data []byte) error {
+	if data[0] != '"' {
+		return jsonlimit.Unmarshal(data, (*[]inputItem)(in))
+	}
+
+	var text content
+	err := json.Unmarshal(data, (*string)(&text))
+	*in = inputItems{{Type: "message", Role: runvalue.RoleUser, Content: text}}
+	return err
+}
+
+// input is what a request adds to a conversation.
+type input struct {
+	talk  conversation // everything as texts
+	said  string       // the texts of the user after the last item of the assistant
+	mixed bool         // it has items of the assistant
+
+	// Results and decisions after the last item of the assistant, and the session that waits for them.
+	// There are none if they are not those of one session.
+	session string
+	answers []wire.Answer
+	foreign bool
+}
+
+// read returns the input of a valid request.
+func (req *responsesRequest) read() (input, error) {
+	var in input
+	if req.Instructions != "" {
+		in.say(instructions + req.Instructions)
+	}
+
+	names := map[string]string{} // of tools by the id of a call
+	for i := range req.Input {
+		if err := in.add(&req.Input[i], names); err != nil {
+			return in, invalid(fmt.Sprintf("input[%d]", i), err.Error())
+		}
+	}
+
+	if in.foreign {
+		in.answers = nil
+	}
+
+	return in, nil
+}
+
+// say adds a text of the user.
+func (in *input) say(text string) {
+	in.talk.add(runvalue.RoleUser, text)
+	if in.said != "" && text != "" {
+		text = paragraph + text
+	}
+
+	in.said += text
+}
+
+// respond begins an item of the assistant.
+func (in *input) respond() {
+	in.said, in.mixed, in.session, in.answers, in.foreign = "", true, "", nil, false
+}
+
+func (in *input) add(item *inputItem, names map[string]string) error {
+	switch item.Type {
+	case "message", "":
+		return in.addMessage(item)
+	case "function_call":
+		in.respond()
+		names[item.CallID] = item.Name
+		in.talk.addCall(item.Name, item.Arguments)
+	case "function_call_output":
+		output := string(item.Output)
+		in.answer(item.CallID, wire.Answer{Output: &output})
+		name := names[item.CallID]
+		if name == "" {
+			name = item.CallID // of a call of the previous response
+		}
+
+		in.talk.addOutput(name, output)
+	case "mcp_approval_response":
+		in.decide(item)
+	case "mcp_call", "mcp_approval_request":
+		in.respond()
+	case "reasoning", "mcp_list_tools": // the agent has its own
+	default:
+		return fmt.Errorf("has the type %q, which is not supported", item.Type)
+	}
+
+	return nil
+}
+
+func (in *input) addMessage(item *inputItem) error {
+	text := string(item.Content)
+	switch item.Role {
+	case runvalue.RoleUser:
+		in.say(text)
+	case "system", "developer":
+		if text != "" {
+			in.say(instructions + text)
+		}
+	case runvalue.RoleAssistant:
+		in.respond()
+		in.talk.add(runvalue.RoleAssistant, text)
+	default:
+		return fmt.Errorf("has the role %q", item.Role)
+	}
+
+	return nil
+}
+
+// decide adds the decision on a call of the agent.
+func (in *input) decide(item *inputItem) {
+	a := wire.Answer{Decision: runvalue.DecisionApprove}
+	text := "I approve the call."
+	if !item.Approve {
+		a.Decision, a.Reason = runvalue.DecisionReject, item.Reason
+		text = "I reject the call. " + item.Reason
+	}
+
+	in.answer(item.ApprovalRequestID, a)
+	in.talk.add(runvalue.RoleUser, text)
+}
+
+// answer adds the answer to a call or an approval request with this id.
+func (in *input) answer(id string, a wire.Answer) {
+	session, pending := parseCallID(id)
+	in.foreign = in.foreign || session == "" || len(in.answers) > 0 && session != in.session
+	a.ID, in.session = pending, session
+	in.answers = append(in.answers, a)
+}

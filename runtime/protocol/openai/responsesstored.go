@@ -1,0 +1,261 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"time"
+
+	"github.com/julienschmidt/httprouter"
+
+	"github.com/seed93082962/agenthost/internal/httpapi"
+	"github.com/seed93082962/agenthost/internal/runvalue"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// lastRun returns the last run of a session.
+func (s *server) lastRun(ctx context.Context, session string) (string, error) {
+	t, err := s.cfg.Host.Transcript(ctx, session, 0, 1)
+	if err == nil && t.Total > 1 {
+		t, err = s.cfg.Host.Transcript(ctx, session, t.Total-1, 1)
+	}
+
+	if err != nil || len(t.Entries) == 0 {
+		return "", err
+	}
+
+	return t.Entries[len(t.Entries)-1].RunID, nil
+}
+
+// pageEntries is the number of entries of a page.
+const pageEntries = 100
+
+// entries iterates over the entries of a session, with its agent. A page is in memory at a time.
+func (s *server) entries(ctx context.Context, session string, memory *httpapi.Memory) iter.Seq2[storedEntry, error] {
+	return func(yield func(storedEntry, error) bool) {
+		for after := int64(0); ; {
+			t, err := s.cfg.Host.Transcript(ctx, session, after, pageEntries)
+			if err != nil {
+				yield(storedEntry{}, err)
+				return
+			}
+
+			for i := range t.Entries {
+				if !yield(storedEntry{t.Entries[i], t.AgentID}, nil) {
+					return
+				}
+			}
+
+			if after = t.Next; after == 0 {
+				return
+			}
+		}
+	}
+}
+
+type storedEntry struct {
+	wire.TranscriptEntry
+	agentID string
+}
+
+// conversationUntil returns the conversation of a session up to the end of a response.
+func (a *answer) conversationUntil(ctx context.Context, id responseID) (conversation, error) {
+	var talk conversation
+	found := false
+	names := map[string]string{} // of tools by the id of a call
+	for e, err := range a.s.entries(ctx, id.session, a.memory) {
+		if err != nil {
+			return nil, a.orNoPrevious(err)
+		}
+
+		if found && e.RunID != id.run {
+			break
+		}
+
+		found = found || e.RunID == id.run
+		size := 0
+		for i := range e.Content {
+			size += talk.addBlock(e.Role, &e.Content[i], names)
+		}
+
+		if e.Type == runvalue.EntryCompaction && len(talk) == 0 { // the messages before it are no longer stored
+			talk.add(runvalue.RoleUser, e.Summary)
+			size += len(e.Summary)
+		}
+
+		if err := a.memory.Add(2 * size); err != nil {
+			return nil, err
+		}
+	}
+
+	if !found {
+		return nil, a.noPrevious()
+	}
+
+	return talk, nil
+}
+
+// addBlock appends a stored block as a text, and returns its size.
+func (c *conversation) addBlock(role string, b *wire.TranscriptBlock, names map[string]string) int {
+	switch b.Type {
+	case "tool_use":
+		names[b.ID] = b.Name
+		c.addCall(b.Name, string(b.Input))
+	case "tool_result":
+		c.addOutput(names[b.ToolUseID], b.Output)
+	default: // thinking has no text here
+		c.add(role, b.Text)
+	}
+
+	return len(b.Text) + len(b.Input) + len(b.Output)
+}
+
+// showResponse handles GET /responses/:response.
+func (s *server) showResponse(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
+	memory := &httpapi.Memory{Reserve: s.cfg.Host.Reserve}
+	defer memory.Release()
+	id, ok := parseResponseID(ps.ByName("response"))
+	if !ok {
+		return errNoResponse
+	}
+
+	found := stored{id: id, resource: resource{
+		ID: id.String(), Object: "response", Status: inProgress, Store: true, ToolChoice: "auto", unused: defaults,
+	}}
+	for e, err := range s.entries(r.Context(), id.session, memory) {
+		if isNotFound(err) {
+			return errNoResponse
+		}
+
+		if err == nil && e.RunID == id.run {
+			found.add(&e)
+			err = memory.Add(3 * found.output.grown())
+		}
+
+		if err != nil {
+			return err
+		}
+	}
+
+	if found.Model == "" {
+		return errNoResponse
+	}
+
+	found.Output = found.output.items
+	found.complete()
+	return httpapi.WriteJSON(w, http.StatusOK, found.resource)
+}
+
+var errNoResponse = &failure{status: http.StatusNotFound, message: "there is no response with this id", code: "response_not_found"}
+
+// stored is a response that is read from a session.
+type stored struct {
+	resource
+	id     responseID
+	output output
+	begun  bool            // the model has responded: the messages before that are the history of the request
+	answer map[string]bool // the ids of calls whose result the client has sent
+}
+
+// add adds an entry of the run.
+func (r *stored) add(e *storedEntry) {
+	at := time.Time(e.Time).Unix()
+	if r.Model == "" {
+		r.Model, r.CreatedAt = e.agentID, at
+		r.output.label, r.output.run = e.agentID, r.id.run
+		r.answer = map[string]bool{}
+	}
+
+	switch {
+	case e.Type == runvalue.EntryMessage:
+		r.message(e)
+	case e.Type == runvalue.EntryEvent:
+		r.event(e.Event, at)
+	}
+}
+
+func (r *stored) message(e *storedEntry) {
+	var blocks []wire.Block
+	if len(e.Content) == 0 {
+		return
+	}
+
+	for i := range e.Content {
+		b := &e.Content[i]
+		switch {
+		case b.Type == "tool_result" && !r.answer[b.ToolUseID]:
+			r.output.called(&wire.ToolResultDetail{ToolUseID: b.ToolUseID, ToolName: r.output.calls[b.ToolUseID].Name, Output: b.Output, IsError: b.IsError})
+		case e.Role == runvalue.RoleAssistant:
+			blocks = append(blocks, wire.Block{Type: b.Type, Text: b.Text, Thinking: b.Thinking, ID: b.ID, Name: b.Name, Input: b.Input})
+		}
+	}
+
+	r.output.message(blocks)
+	if !r.begun && e.Role == runvalue.RoleUser && e.Content[0].Type != "tool_result" {
+		r.output.items = nil
+	}
+}
+
+// event adds the end of the run, and notes the answers of the client.
+func (r *stored) event(data json.RawMessage, at int64) {
+	var kind struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(data, &kind) != nil {
+		return // the host has encoded it
+	}
+
+	payload, err := wire.DecodeEvent(kind.Type, data)
+	if err != nil {
+		return
+	}
+
+	switch p := payload.(type) {
+	case *wire.System:
+		if p.Subtype == runvalue.SystemAnswered && p.Kind == runvalue.InputClientTool {
+			r.answer[p.ToolUseID] = true
+		}
+	case *wire.Assistant:
+		r.begun = true
+	case *wire.Result:
+		r.output.wait(r.id.session, p.Pending)
+		r.finish(at, p)
+		if p.IsError {
+			r.CompletedAt = nil
+			r.fail(failed(p))
+		}
+	case *wire.Cancelled:
+		r.Status, r.Usage = "cancelled", responseUsageOf(p.Usage)
+	case *wire.Fault:
+		r.fail(&failure{message: "internal error"})
+	}
+}
+
+// deletion is the body of DELETE /responses/:response.
+type deletion struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"` // response
+	Deleted bool   `json:"deleted"`
+}
+
+// deleteResponse handles DELETE /responses/:response. It deletes the conversation of the response.
+func (s *server) deleteResponse(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
+	id, ok := parseResponseID(ps.ByName("response"))
+	if !ok {
+		return errNoResponse
+	}
+
+	if _, err := s.lastRun(r.Context(), id.session); isNotFound(err) {
+		return errNoResponse
+	} else if err != nil {
+		return fmt.Errorf("find response: %w", err)
+	}
+
+	if err := s.cfg.Host.DeleteSession(r.Context(), id.session); err != nil {
+		return err
+	}
+
+	return httpapi.WriteJSON(w, http.StatusOK, deletion{ID: id.String(), Object: "response", Deleted: true})
+}

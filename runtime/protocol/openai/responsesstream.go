@@ -1,0 +1,144 @@
+package openai
+
+import (
+	"strconv"
+
+	"github.com/seed93082962/agenthost/internal/httpapi"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/sse"
+)
+
+// responseStream sends the events of a response. Without a stream, it sends nothing.
+type responseStream struct {
+	events   *sse.Stream // nil without a stream, and before the run has begun
+	sequence int         // of the next event
+	index    int         // of the present item, in the output
+	queued   bool
+	deltas   []byte // the beginning of the events with an increment of the open item
+}
+
+// itemEvent is an event about an item. Its type says which fields it has.
+type itemEvent struct {
+	Type         string     `json:"type"`
+	Sequence     int        `json:"sequence_number"`
+	OutputIndex  int        `json:"output_index"`
+	ItemID       string     `json:"item_id,omitempty"`
+	ContentIndex *int       `json:"content_index,omitempty"` // 0: an item has one part
+	Item         *item      `json:"item,omitempty"`
+	Part         *itemPart  `json:"part,omitempty"`
+	Text         *string    `json:"text,omitempty"`
+	LogProbs     []struct{} `json:"logprobs,omitzero"`
+	Delta        *string    `json:"delta,omitempty"`
+	Arguments    *string    `json:"arguments,omitempty"`
+}
+
+type responseEvent struct {
+	Type     string    `json:"type"`
+	Sequence int       `json:"sequence_number"`
+	Response *resource `json:"response"`
+}
+
+func (s *responseStream) streams() bool { return s.events != nil }
+
+// response sends an event with the whole response.
+func (s *responseStream) response(name string, r *resource) {
+	s.send(name, responseEvent{Type: name, Sequence: s.sequence, Response: r})
+}
+
+func (s *responseStream) item(name string, e itemEvent) {
+	e.Type, e.Sequence, e.OutputIndex = name, s.sequence, s.index
+	s.send(name, e)
+}
+
+func (s *responseStream) send(name string, v any) {
+	data, err := httpapi.Marshal(v)
+	if err != nil || s.events == nil {
+		return // structs of strings and numbers can be encoded
+	}
+
+	s.sequence++
+	s.queued = true
+	_ = s.events.Queue(sse.Event{Type: name, Data: data}) // OnError handles the error
+}
+
+func (s *responseStream) flush() {
+	if s.queued {
+		s.queued = false
+		_ = s.events.Flush() // OnError handles the error
+	}
+}
+
+// added sends the beginning of an item.
+func (s *responseStream) added(i *item) {
+	if s.events == nil {
+		return
+	}
+
+	s.item("response.output_item.added", itemEvent{Item: i})
+	switch i.Type {
+	case typeMessage, typeReasoning:
+		part := i.part("")
+		s.item("response.content_part.added", itemEvent{ItemID: i.ID, ContentIndex: new(int), Part: &part})
+		s.deltas = s.beginningOf(i)
+	case typeCall:
+		s.item("response.mcp_call.in_progress", itemEvent{ItemID: i.ID})
+	}
+}
+
+// deltaNames are the events of increments, and doneNames those after the last one.
+var (
+	deltaNames = map[string]string{typeMessage: "response.output_text.delta", typeReasoning: "response.reasoning.delta"}
+	doneNames  = map[string]string{typeMessage: "response.output_text.done", typeReasoning: "response.reasoning.done"}
+)
+
+// beginningOf returns the beginning of the events with an increment of an item, up to the sequence
+// number.
+func (s *responseStream) beginningOf(i *item) []byte {
+	head := jsonlimit.AppendString(append(s.deltas[:0], `{"type":`...), deltaNames[i.Type])
+	head = jsonlimit.AppendString(append(head, `,"item_id":`...), i.ID)
+	head = strconv.AppendInt(append(head, `,"output_index":`...), int64(s.index), 10)
+	head = append(head, `,"content_index":0,`...)
+	if i.Type == typeMessage {
+		head = append(head, `"logprobs":[],`...)
+	}
+
+	return append(head, `"sequence_number":`...)
+}
+
+// delta sends an increment of the open item. There is one for each token.
+func (s *responseStream) delta(i *item, text string) {
+	if s.events == nil {
+		return
+	}
+
+	s.queued = true
+	_ = s.events.QueueFunc(sse.Event{Type: deltaNames[i.Type]}, func(dst []byte) ([]byte, error) { // OnError handles the error
+		dst = strconv.AppendInt(append(dst, s.deltas...), int64(s.sequence), 10)
+		dst = jsonlimit.AppendString(append(dst, `,"delta":`...), text)
+		return append(dst, '}'), nil
+	})
+	s.sequence++
+}
+
+// done sends the end of an item.
+func (s *responseStream) done(i *item) {
+	if s.events == nil {
+		return
+	}
+
+	switch i.Type {
+	case typeMessage, typeReasoning:
+		part := i.Content[0]
+		s.item(doneNames[i.Type], itemEvent{ItemID: i.ID, ContentIndex: new(int), Text: &part.Text, LogProbs: part.LogProbs})
+		s.item("response.content_part.done", itemEvent{ItemID: i.ID, ContentIndex: new(int), Part: &part})
+	case typeFunction:
+		s.item("response.function_call_arguments.delta", itemEvent{ItemID: i.ID, Delta: i.Arguments})
+		s.item("response.function_call_arguments.done", itemEvent{ItemID: i.ID, Arguments: i.Arguments})
+	case typeCall:
+		s.item("response.mcp_call_arguments.done", itemEvent{ItemID: i.ID, Arguments: i.Arguments})
+		s.item("response.mcp_call."+i.Status, itemEvent{ItemID: i.ID})
+	}
+
+	s.item("response.output_item.done", itemEvent{Item: i})
+	s.index++
+}
