@@ -162,12 +162,12 @@ func (g *Group[T]) run(batch []*member[T]) {
 	}
 }
 
-// errPanicked is the error of a transaction that panics. Its members run alone, each in the
-// goroutine of its caller.
+// errPanicked is the error of a transaction that panics. Its members have transactions of their own,
+// each in the goroutine of its caller.
 var errPanicked = errors.New("panicked")
 
-// within returns the members whose work is done. A member whose context or access has ended runs
-// alone, which returns the error.
+// within returns the members whose work is done. A member whose context or access has ended has a
+// transaction of its own, which returns the error.
 func (g *Group[T]) within(ctx context.Context, tx *sql.Tx, batch []*member[T]) (map[*member[T]]bool, error) {
 	done := map[*member[T]]bool{}
 	var members []*member[T]

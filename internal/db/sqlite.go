@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 )
 
 const sqliteReaders = 8
@@ -111,6 +112,10 @@ func connect(path string, options url.Values, conns int) (*sql.DB, error) {
 // MiB.
 const minLog = 6 << 20
 
+// lookEvery is the time between two looks at the size of the log, of which each commit would notice
+// the cost.
+const lookEvery = 20 * time.Millisecond
+
 // writeAheadLog is the file of SQLite that has the last transactions. SQLite begins it again only
 // at a moment without readers. If their statements always overlap, such a moment never comes, and
 // the file grows without limit.
@@ -119,6 +124,7 @@ type writeAheadLog struct {
 
 	mu      sync.Mutex // held during an attempt
 	longest int64      // of the log without another attempt, in bytes
+	looked  time.Time
 }
 
 // truncate truncates a log that has grown. It waits until all readers use the database file, for at
@@ -130,6 +136,11 @@ func (l *writeAheadLog) truncate(ctx context.Context, write *sql.DB) {
 	}
 
 	defer l.mu.Unlock()
+	if time.Since(l.looked) < lookEvery {
+		return
+	}
+
+	l.looked = time.Now()
 	info, err := os.Stat(l.path)
 	if err != nil || info.Size() <= max(l.longest, minLog) {
 		return

@@ -52,8 +52,8 @@ func (m *exchange) begin(ctx context.Context, a *relay.Answer) error {
 	})
 }
 
-// beginTogether does what begin does, for those of some messages that are new, in sessions that
-// nobody uses, and within all limits. See [db.NewGroup].
+// beginTogether does what begin does, for those of some messages that are new, in sessions without
+// an answer in progress, and within all limits. See [db.NewGroup].
 func (s *Service) beginTogether(ctx context.Context, tx *sql.Tx, all []*exchange) ([]bool, error) {
 	if err := s.store.Own(ctx, tx); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (s *Service) beginSome(ctx context.Context, tx *sql.Tx, some []*exchange) (
 	}
 
 	now := s.store.Now()
-	sessions, err := lockSessions(ctx, tx, s.store.DB.Engine(), all)
+	sessions, err := s.lockSessions(ctx, tx, all)
 	if err != nil {
 		return nil, err
 	}

@@ -130,3 +130,29 @@ func stored(c *apitest.Client, path string) []any {
 	all := messages(c, path)
 	return []any{all[0]["seq"], all[0]["text"], all[1]["seq"], all[1]["status"]}
 }
+
+// A message whose session, or whose user's runs, another transaction has locked waits alone.
+func TestAMessageThatWaitsForALock(t *testing.T) {
+	t.Parallel()
+	for name, lock := range map[string]string{
+		"session": `UPDATE chat_sessions SET title = title WHERE user_id = 'id-ada'`,
+		"user":    `SELECT pg_advisory_xact_lock(hashtext('chat_runs acme id-ada'))`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, postgres(t))
+			s.deploy(nil)
+			ada, eve := s.ada(), s.As("acme", "eve", "member")
+			path := session(ada)
+			waits := make(chan *stream, 1)
+			require.NoError(t, s.db.Tx(t.Context(), func(tx *sql.Tx) error {
+				require.NoError(t, db.Exec(t.Context(), tx, "lock", lock))
+				go func() { waits <- send(t, ada, path, object{"message": "hello"}) }()
+				s.awaitLock()
+				require.Equal(t, "completed", last(say(t, eve, session(eve), "hello")))
+				return nil
+			}))
+			require.Equal(t, "completed", last((<-waits).rest()))
+		})
+	}
+}

@@ -2,6 +2,8 @@ package chat_test
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +12,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	goruntime "runtime"
@@ -52,11 +56,30 @@ func TestMain(m *testing.M) {
 	dbtest.Main(m)
 }
 
+// userHeader has the user of a request to the hub.
+const userHeader = "User"
+
 // serveRole serves until the standard input is closed. It prints its URL, and then for each line of
 // the input how many KiB its live memory has: the heap after a collection, and the stacks.
 func serveRole(role, target, database string) error {
 	var h http.Handler
-	if role == "runtime" {
+	switch role {
+	case "proxy":
+		runtime, err := url.Parse(target)
+		if err != nil {
+			return err
+		}
+		proxy := &httputil.ReverseProxy{
+			Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(runtime) },
+			FlushInterval: -1, // at once, as for a stream
+			Transport:     &http.Transport{MaxIdleConnsPerHost: 256},
+		}
+		h = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body) // the server closes it when the response begins
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			proxy.ServeHTTP(w, r)
+		})
+	case "runtime":
 		rt, err := runtime.New(context.Background(), runtime.Config{CWD: os.TempDir(), Agents: []agent.Agent{{
 			ID: "helper", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolAnthropic, BaseURL: agent.Secret(target), APIKey: "key"},
 		}}})
@@ -64,7 +87,7 @@ func serveRole(role, target, database string) error {
 			return err
 		}
 		h = rt
-	} else {
+	default:
 		d, err := db.Open(context.Background(), db.Config{URL: database})
 		if err != nil {
 			return err
@@ -88,7 +111,11 @@ func serveRole(role, target, database string) error {
 		if err = errors.Join(err, all.Join(context.Background())); err != nil {
 			return err
 		}
-		authenticate := func(r *http.Request) (api.Caller, error) { return ada, nil }
+		authenticate := func(r *http.Request) (api.Caller, error) {
+			caller := ada
+			caller.UserID = cmp.Or(r.Header.Get(userHeader), ada.UserID)
+			return caller, nil
+		}
 		if h, err = api.New(api.Config{Authenticate: authenticate}, s.Routes()...); err != nil {
 			return err
 		}
@@ -140,7 +167,16 @@ type process struct {
 
 func startRole(b testing.TB, role, target, database string) *process {
 	b.Helper()
+	return startOn(b, "", role, target, database)
+}
+
+// startOn starts a process on one core, which is a certain one unless core is "".
+func startOn(b testing.TB, core, role, target, database string) *process {
+	b.Helper()
 	cmd := exec.Command(os.Args[0])
+	if core != "" {
+		cmd = exec.Command("taskset", "-c", core, os.Args[0])
+	}
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", roleVariable+"="+role, "CHAT_BENCH_TARGET="+target, "CHAT_BENCH_DATABASE="+database)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -187,13 +223,14 @@ type measured struct {
 }
 
 // receive sends a request and reads the answer to its end.
-func receive(ctx context.Context, client *http.Client, url, body string) (a measured) {
+func receive(ctx context.Context, client *http.Client, url, user, body string) (a measured) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return measured{err: err}
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Set(userHeader, user)
 	begin := time.Now()
 	res, err := client.Do(req)
 	if err != nil {
@@ -257,6 +294,9 @@ func upstream(b *testing.B, n int, pace time.Duration) (url string, began, gone 
 	return srv.URL, arrived, left
 }
 
+// userOf returns the user of a chat. Users have a few chats, as most do.
+func userOf(chat int) string { return fmt.Sprint("id-", chat) }
+
 // at starts receiving an answer from each URL within the time, and returns the first-token times
 // and the number of tokens.
 func at(b *testing.B, urls []string, within time.Duration) (first []time.Duration, tokens int) {
@@ -268,7 +308,7 @@ func at(b *testing.B, urls []string, within time.Duration) (first []time.Duratio
 	for i, url := range urls {
 		running.Go(func() {
 			<-time.After(time.Duration(i) * within / time.Duration(len(urls)))
-			results[i] = receive(b.Context(), client, url, `{"message":"hello"}`)
+			results[i] = receive(b.Context(), client, url, userOf(i), `{"message":"hello"}`)
 		})
 	}
 	running.Wait()
@@ -282,8 +322,12 @@ func at(b *testing.B, urls []string, within time.Duration) (first []time.Duratio
 
 func newSessions(b *testing.B, hub string, n int) (urls []string) {
 	b.Helper()
-	for range n {
-		res, err := http.Post(hub+sessions, "application/json", strings.NewReader(`{}`))
+	for i := range n {
+		req, err := http.NewRequest(http.MethodPost, hub+sessions, strings.NewReader(`{}`))
+		require.NoError(b, err)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set(userHeader, userOf(i))
+		res, err := http.DefaultClient.Do(req)
 		require.NoError(b, err)
 		var created struct{ ID string }
 		require.NoError(b, json.NewDecoder(res.Body).Decode(&created))
@@ -345,10 +389,11 @@ func BenchmarkChats(b *testing.B) {
 			ctx, cancel := context.WithCancel(b.Context())
 			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}}
 			defer client.CloseIdleConnections()
-			for _, url := range urls {
+			for i, url := range urls {
 				req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"message":"hello"}`))
 				require.NoError(b, err)
 				req.Header.Set("Content-Type", "application/json")
+				req.Header.Set(userHeader, userOf(i))
 				res, err := client.Do(req)
 				require.NoError(b, err)
 				b.Cleanup(func() { res.Body.Close() })

@@ -159,9 +159,9 @@ type begin struct {
 	size            int64 // of the message and its answer
 }
 
-// lockSessions returns the sessions of messages that were not sent before, and locks their rows. It
-// leaves out those whose rows are locked.
-func lockSessions(ctx context.Context, tx *sql.Tx, engine db.Engine, all []begin) (map[reference]session, error) {
+// lockSessions returns the sessions of messages that were not sent before, and locks their rows and
+// their runs. It leaves out those that another transaction has locked.
+func (s *Service) lockSessions(ctx context.Context, tx *sql.Tx, all []begin) (map[reference]session, error) {
 	var args []any
 	for _, b := range all {
 		args = append(args, b.TenantID, b.UserID, b.ID, b.AgentName, b.clientID)
@@ -169,8 +169,9 @@ func lockSessions(ctx context.Context, tx *sql.Tx, engine db.Engine, all []begin
 
 	query := `SELECT ` + sessionColumns + ` FROM ` + db.Table(1, len(all), "TEXT", "TEXT", "TEXT", "TEXT", "TEXT") + ` AS sent
 			JOIN chat_sessions AS s ON s.tenant_id = sent.column1 AND s.user_id = sent.column2 AND s.id = sent.column3 AND s.agent_name = sent.column4
-		WHERE NOT EXISTS (SELECT 1 FROM chat_messages AS m WHERE m.session_key = s.key AND m.client_id = sent.column5)`
-	if engine == db.PostgreSQL {
+		WHERE NOT EXISTS (SELECT 1 FROM chat_messages AS m WHERE m.session_key = s.key AND m.client_id = sent.column5)
+			AND ` + s.relay.TryLock("sent.column1", "sent.column2", "sent.column4")
+	if s.store.DB.Engine() == db.PostgreSQL {
 		query += ` FOR NO KEY UPDATE OF s SKIP LOCKED`
 	}
 

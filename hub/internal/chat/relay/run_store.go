@@ -109,32 +109,29 @@ func (r *Relay) insertRuns(ctx context.Context, tx *sql.Tx, runs []AnswerRun, fr
 }
 
 // ReserveAll stores those of some runs that can begin at once, and returns their ids, as
-// [Answer.Reserve] does for one. The rows of their sessions are locked.
+// [Answer.Reserve] does for one run. Their sessions and the locks of TryLock are held.
 func (r *Relay) ReserveAll(ctx context.Context, tx *sql.Tx, runs []AnswerRun) ([]string, error) {
-	if r.store.DB.Engine() == db.PostgreSQL {
-		var args []any
-		for _, run := range runs {
-			args = append(args, run.ID, lockKey(run), run.TenantID, run.AgentName)
-		}
-
-		free := `pg_try_advisory_xact_lock(hashtext(next.column2))`
-		if r.cfg.Usage != nil {
-			free += ` AND ` + usage.Unlocked("next.column3", "next.column4")
-		}
-
-		locked, err := db.Values[string](ctx, tx, "lock chat runs of users", `SELECT next.column1
-			FROM `+db.Table(1, len(runs), "TEXT", "TEXT", "TEXT", "TEXT")+` AS next WHERE `+free, args...)
-		if err != nil || len(locked) == 0 {
-			return nil, err
-		}
-
-		runs = slices.DeleteFunc(slices.Clone(runs), func(run AnswerRun) bool { return !slices.Contains(locked, run.ID) })
-	}
-
 	return r.insertRuns(ctx, tx, runs, false)
 }
 
-func lockKey(r AnswerRun) string { return "chat_runs " + r.TenantID + " " + r.UserID }
+// TryLock is a condition of SQL that takes the locks of a run as lockUser does, and holds unless
+// another transaction has one of them. The arguments are expressions.
+func (r *Relay) TryLock(tenantID, userID, agentName string) string {
+	if r.store.DB.Engine() != db.PostgreSQL {
+		return `TRUE`
+	}
+
+	unlocked := `pg_try_advisory_xact_lock(hashtext('` + lockPrefix + `' || ` + tenantID + ` || ' ' || ` + userID + `))`
+	if r.cfg.Usage != nil {
+		unlocked += ` AND ` + usage.Unlocked(tenantID, agentName)
+	}
+
+	return unlocked
+}
+
+const lockPrefix = "chat_runs "
+
+func lockKey(r AnswerRun) string { return lockPrefix + r.TenantID + " " + r.UserID }
 
 // lockUser makes transactions that begin runs of one user wait for each other, and those of the
 // budgets of the run.
