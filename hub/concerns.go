@@ -22,6 +22,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/chat/push"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/internal/clitoken"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/console"
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/internal/external"
@@ -234,7 +235,14 @@ func (h *Hub) openCatalog(context.Context) error {
 			return h.deploys.Deployed(ctx, tx, tenantID, agentName)
 		},
 		Deleted: func(ctx context.Context, tx *store.Tx, agentName string) error {
+			if err := h.chat.DropWaits(ctx, tx, agentName); err != nil {
+				return err
+			}
+
 			return h.usage.DropBudget(ctx, tx, usage.OfAgent, agentName, agentName)
+		},
+		ApproversChanged: func(ctx context.Context, tx *store.Tx, agentName, approvers string) error {
+			return h.chat.ChangeApprovers(ctx, tx, agentName, approvers)
 		},
 	})
 	return err
@@ -296,9 +304,9 @@ func (h *Hub) openChats(context.Context) error {
 	h.aigc = aigc.New(h.store)
 	var err error
 	h.chat, err = chat.New(chat.Config{
-		Store: h.store, Catalog: h.catalog, Deployments: h.deploys, Labels: h.aigc, Admit: h.sessions.Admit,
+		Store: h.store, Catalog: h.catalog, Deployments: h.deploys, Labels: h.aigc, Admit: h.sessions.Admit, Owner: h.ownerOfChat,
 		Relay: relay.Config{
-			Usage: h.usage, ModelOf: h.catalog.ModelOf, UserAnswers: h.cfg.UserAnswers, AgentAnswers: h.cfg.AgentAnswers, Offline: h.cfg.Offline,
+			Usage: h.usage, ModelOf: h.catalog.ModelOf, Approvers: h.catalog.Approvers, UserAnswers: h.cfg.UserAnswers, AgentAnswers: h.cfg.AgentAnswers, Offline: h.cfg.Offline,
 		},
 	})
 	if err != nil {
@@ -312,6 +320,21 @@ func (h *Hub) openChats(context.Context) error {
 
 	h.push, err = push.New(cfg)
 	return err
+}
+
+// ownerOfChat returns the owner of a chat as a caller. The users of a program that embeds the hub
+// are not known to it: the program ends their access.
+func (h *Hub) ownerOfChat(ctx context.Context, q db.Querier, tenantID, userID string) (api.Caller, error) {
+	u, err := user.ByID(ctx, q, tenantID, userID)
+	if errors.Is(err, user.ErrNone) && h.cfg.Authenticate != nil {
+		return api.Caller{TenantID: tenantID}, nil
+	}
+
+	if errors.Is(err, user.ErrNone) || err == nil && !u.Active() {
+		err = code.AccountDisabled
+	}
+
+	return u.Caller(), err
 }
 
 // openAPI makes the handler of all routes.

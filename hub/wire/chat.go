@@ -21,6 +21,8 @@ type ChatSession struct {
 	LastMessageAt Time `json:"lastMessageAt"`
 	// Whether an answer is in progress.
 	Answering bool `json:"answering"`
+	// Whether the last answer waits. Absent if not.
+	Waiting   bool `json:"waiting,omitempty"`
 	CreatedAt Time `json:"createdAt"`
 	UpdatedAt Time `json:"updatedAt"`
 }
@@ -49,6 +51,8 @@ type ChatMessage struct {
 	AIGC json.RawMessage `json:"aigc,omitempty"`
 	// Those that were used up to their soft limits at the end of the answer. Absent without one.
 	Budgets []Budget `json:"budgets,omitempty"`
+	// What the answer waits for and nobody has answered. Only with the status waiting.
+	Pending []wire.Pending `json:"pending,omitempty"`
 	// Only of a failed answer.
 	Error     *ChatError `json:"error,omitempty"`
 	CreatedAt Time       `json:"createdAt"`
@@ -65,13 +69,21 @@ type ChatError struct {
 
 // ChatMessageRequest is a message to an agent.
 type ChatMessageRequest struct {
-	Message string `json:"message"`
+	Message string `json:"message,omitempty"`
 	// Of the caller's choice. A message with the same id is not sent again.
 	ClientMessageID string `json:"clientMessageId,omitempty"`
 	// What a client that disconnects does to the answer: cancel, the default, or continue.
 	OnDisconnect string `json:"onDisconnect,omitempty"`
 	// Continues without a stream: the response has the ids of the messages.
 	Background bool `json:"background,omitempty"`
+	// The kinds of a Pending that the caller can answer: approval, client_tool and question. The answer
+	// may end waiting for them. Of answers, the default is that of the message.
+	Inputs []string `json:"inputs,omitempty"`
+	// Tools that the caller calls, with client_tool in Inputs.
+	ClientTools []wire.ClientTool `json:"clientTools,omitempty"`
+	// In place of Message: an answer for each Pending of the last answer, which they continue. Those of
+	// others may be missing.
+	Answers []wire.Answer `json:"answers,omitempty"`
 }
 
 // RepeatedMessage is the response to a message that was sent before.
@@ -113,11 +125,12 @@ type Notice struct {
 type Saved struct {
 	Type      string          `json:"type"` // hub.saved
 	MessageID string          `json:"messageId"`
-	Status    string          `json:"status"` // completed, partial, cancelled or failed
+	Status    string          `json:"status"` // completed, waiting, partial, cancelled or failed
 	Usage     wire.Usage      `json:"usage"`
 	AIGC      json.RawMessage `json:"aigc,omitempty"`
 	Budgets   []Budget        `json:"budgets,omitempty"` // that are used up to their soft limits
 	Error     *ChatError      `json:"error,omitempty"`   // only of a failed answer
+	Pending   []wire.Pending  `json:"pending,omitempty"` // only of one that waits
 }
 
 // EventName implements [wire.Payload].

@@ -230,6 +230,12 @@ func (s *Service) replace(ctx context.Context, tx *store.Tx, before Agent, a *Ag
 		return err
 	}
 
+	if a.Approvers != before.Approvers {
+		if err := s.cfg.ApproversChanged(ctx, tx, a.Name, a.Approvers); err != nil {
+			return err
+		}
+	}
+
 	return s.writeBindings(ctx, tx, before, a)
 }
 

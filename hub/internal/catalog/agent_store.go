@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"slices"
 	"time"
 
@@ -149,6 +150,22 @@ func (s *Service) AgentEnabled(ctx context.Context, caller api.Caller, name stri
 	}
 
 	return enabled, db.WrapOne("read agent", err, errNoAgent)
+}
+
+// Approvers returns who approves the calls of an agent, which no change replaces until the
+// transaction ends. It fails with wire.NotFound without such an agent. It does not authorize.
+func (s *Service) Approvers(ctx context.Context, tx *sql.Tx, tenantID, name string) (string, error) {
+	query := `SELECT approvers FROM agents WHERE tenant_id = $1 AND name = $2`
+	if s.store.DB.Engine() == db.PostgreSQL {
+		query += ` FOR SHARE`
+	}
+
+	approvers, err := db.Value[string](ctx, tx, "read approvers", query, tenantID, name)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = errNoAgent
+	}
+
+	return approvers, err
 }
 
 // ModelOf returns the names of the provider and the model of an agent. It does not authorize.

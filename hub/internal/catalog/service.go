@@ -73,6 +73,10 @@ type Config struct {
 	// Deleted is called at the end of the transaction that deletes an agent, to delete what other
 	// packages have for the name. Defaults to nothing.
 	Deleted func(ctx context.Context, tx *store.Tx, agentName string) error
+
+	// ApproversChanged is called in the transaction that changes who approves the calls of an agent.
+	// Defaults to nothing.
+	ApproversChanged func(ctx context.Context, tx *store.Tx, agentName, approvers string) error
 }
 
 // Service is the catalog of the hub. It is safe for concurrent use.
@@ -97,6 +101,10 @@ func New(cfg Config) (*Service, error) {
 
 	if cfg.Deployed == nil {
 		cfg.Deployed = func(context.Context, *sql.Tx, string, string) (bool, error) { return false, nil }
+	}
+
+	if cfg.ApproversChanged == nil {
+		cfg.ApproversChanged = func(context.Context, *store.Tx, string, string) error { return nil }
 	}
 
 	if cfg.Deleted == nil {

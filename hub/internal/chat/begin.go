@@ -6,14 +6,16 @@ import (
 	"slices"
 
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // begin stores the message and the empty answer, and the run of the session. It fails with
 // errSent if a concurrent call has sent a message with the same ClientMessageID.
-func (m *exchange) begin(ctx context.Context, a *relay.Answer) error {
+func (m *exchange) begin(ctx context.Context, a *relay.Answer) (runtimewire.RunRequest, error) {
 	m.answer = a
-	return m.s.begins.Tx(ctx, m, func(tx *sql.Tx) error {
+	err := m.s.begins.Tx(ctx, m, func(tx *sql.Tx) error {
 		if err := m.s.store.Own(ctx, tx); err != nil {
 			return err
 		}
@@ -43,6 +45,13 @@ func (m *exchange) begin(ctx context.Context, a *relay.Answer) error {
 			return err
 		}
 
+		if began.Waiting {
+			by := relay.Answered{UserID: m.caller.UserID, UserName: m.caller.UserName, At: wire.Time{Time: m.user.CreatedAt}}
+			if err := rejectWaits(ctx, tx, began, began.Messages-2, by); err != nil {
+				return err
+			}
+		}
+
 		m.session, m.user.Seq, m.assistant.Seq = began, began.Messages-1, began.Messages
 		if err := a.Reserve(ctx, tx, m.run()); err != nil {
 			return err
@@ -50,10 +59,11 @@ func (m *exchange) begin(ctx context.Context, a *relay.Answer) error {
 
 		return insertMessages(ctx, tx, began, m.user, m.assistant)
 	})
+	return m.request(), err
 }
 
 // beginTogether does what begin does, for those of some messages that are new, in sessions without
-// an answer in progress, and within all limits. See [db.NewGroup].
+// an answer that is in progress or waits, and within all limits. See [db.NewGroup].
 func (s *Service) beginTogether(ctx context.Context, tx *sql.Tx, all []*exchange) ([]bool, error) {
 	if err := s.store.Own(ctx, tx); err != nil {
 		return nil, err
@@ -90,7 +100,7 @@ func (s *Service) beginSome(ctx context.Context, tx *sql.Tx, some []*exchange) (
 		return nil, err
 	}
 
-	all = slices.DeleteFunc(all, func(b begin) bool { _, ok := sessions[b.reference]; return !ok })
+	all = slices.DeleteFunc(all, func(b begin) bool { one, ok := sessions[b.reference]; return !ok || one.Waiting })
 	if all, err = s.quotas.within(ctx, tx, all, now); err != nil || len(all) == 0 {
 		return nil, err
 	}

@@ -270,6 +270,10 @@ func (s *Service) sendStored(ctx context.Context, stream *sse.Stream, run relay.
 	}
 
 	saved := &wire.Saved{Type: "hub.saved", MessageID: m.ID, Status: m.Status, Usage: now.answer.Usage, AIGC: m.AIGC, Budgets: m.Budgets}
+	if wait, err := m.wait(); err == nil && len(wait.Calls) > 0 {
+		saved.Status, saved.Pending = relay.StatusWaiting, wait.Pending()
+	}
+
 	if m.Status == relay.StatusFailed {
 		saved.Error = s.relay.Remedies(ctx, run.TenantID, run.AgentName)(m.Failure)
 	}

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/bodies"
+	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -29,7 +31,7 @@ func (s *Service) Routes() []api.Route {
 			Large: method == http.MethodGet, Handle: handle,
 		}
 	}
-	return slices.Concat(s.runRoutes(), []api.Route{
+	return slices.Concat(s.runRoutes(), s.approvalRoutes(), []api.Route{
 		own(http.MethodGet, "", api.ListBy("name", s.Sessions)),
 		own(http.MethodPost, "", s.createSession),
 		own(http.MethodDelete, "/:id", api.Done(func(r *http.Request) error {
@@ -114,6 +116,10 @@ func (s *Service) sendMessage(w http.ResponseWriter, r *http.Request) error {
 
 	caller := api.CallerOf(r)
 	answer, before, err := s.send(r.Context(), caller, r.PathValue("name"), r.PathValue("id"), in)
+	if errors.Is(err, errIncomplete) {
+		return api.Encode(w, http.StatusAccepted, wire.ApprovalResult{State: relay.StatusWaiting})
+	}
+
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ type message struct {
 	Usage     *runtimewire.Usage
 	AIGC      json.RawMessage
 	Budgets   []wire.Budget
+	Pending   string // see relay.Wait: of an answer that waits, and while a run continues it
 	Notice    string
 	NoticeAt  aigc.Mode // append or prepend
 	Failure   wire.ChatError
@@ -44,6 +45,10 @@ func (m message) view(sessionID string, explain func(wire.ChatError) *wire.ChatE
 		ID: m.ID, SessionID: sessionID, Seq: m.Seq, Role: m.Role, Text: m.Text, Status: m.Status, RunID: m.RunID, Model: m.Model,
 		Usage: m.Usage, AIGC: m.AIGC, Budgets: m.Budgets, CreatedAt: wire.Time{Time: m.CreatedAt},
 	}
+	if wait, err := m.wait(); err == nil && len(wait.Calls) > 0 {
+		v.Status, v.Pending = relay.StatusWaiting, wait.Pending()
+	}
+
 	if m.Failure.Code != "" {
 		v.Error = explain(m.Failure)
 	}
@@ -56,6 +61,15 @@ func (m message) view(sessionID string, explain func(wire.ChatError) *wire.ChatE
 	}
 
 	return v
+}
+
+// wait returns what an answer waits for, or nothing.
+func (m message) wait() (relay.Wait, error) {
+	if m.Pending == "" || m.Status != relay.StatusCompleted {
+		return relay.Wait{}, nil
+	}
+
+	return relay.WaitOf(m.Pending)
 }
 
 // maxPageBytes bounds the JSON of a page of messages. A page has at least one message, also a
@@ -89,7 +103,7 @@ func (s *Service) messages(ctx context.Context, ref reference, page api.Page) (M
 	explain := s.relay.Remedies(ctx, ref.TenantID, found.AgentName)
 	for _, m := range messages {
 		v := m.view(found.ID, explain)
-		if size += encodedSize(v); size > maxPageBytes && len(list.Items) > 0 {
+		if size += encodedSize(v) + len(m.Pending); size > maxPageBytes && len(list.Items) > 0 {
 			break
 		}
 

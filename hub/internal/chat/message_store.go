@@ -18,7 +18,7 @@ import (
 )
 
 // messageColumns are the columns that scanMessage reads, in its order.
-const messageColumns = `id, seq, role, status, text, content, run_id, model, usage, aigc, notice, notice_at, error_code, error_message, started, budgets, created_at`
+const messageColumns = `id, seq, role, status, text, content, run_id, model, usage, aigc, notice, notice_at, error_code, error_message, started, budgets, pending, created_at`
 
 func scanMessage(row db.Scanner) (message, error) {
 	var (
@@ -28,7 +28,7 @@ func scanMessage(row db.Scanner) (message, error) {
 		created      int64
 	)
 	err := row.Scan(&m.ID, &m.Seq, &m.Role, &m.Status, &m.Text, &m.Content, &m.RunID, &m.Model, &usage, &label, &m.Notice, &m.NoticeAt,
-		&m.Failure.Code, &m.Failure.Message, &m.Started, &budgets, &created)
+		&m.Failure.Code, &m.Failure.Message, &m.Started, &budgets, &m.Pending, &created)
 	if err == nil && usage != "" {
 		err = json.Unmarshal([]byte(usage), &m.Usage)
 	}
@@ -50,7 +50,7 @@ func scanMessage(row db.Scanner) (message, error) {
 func messagesOf(ctx context.Context, q db.Querier, s session, after, upTo int64) ([]message, error) {
 	return db.Collect(ctx, q, "list chat messages", scanMessage, `SELECT `+messageColumns+` FROM chat_messages
 		WHERE tenant_id = $1 AND session_key = $2 AND seq > $3 AND (seq = $3 + 1 OR seq <= (SELECT MAX(seq) FROM (
-			SELECT seq, SUM(octet_length(text) + octet_length(content)) OVER (ORDER BY seq) AS total FROM chat_messages
+			SELECT seq, SUM(octet_length(text) + octet_length(content) + octet_length(pending)) OVER (ORDER BY seq) AS total FROM chat_messages
 			WHERE tenant_id = $1 AND session_key = $2 AND seq > $3 AND seq <= $4) AS sizes WHERE total <= $5))
 		ORDER BY seq`, s.TenantID, s.Key, after, upTo, maxPageBytes)
 }
@@ -132,7 +132,7 @@ func progressOf(ctx context.Context, q db.Querier, runs ...relay.AnswerRun) (map
 		err = row.Scan(&at.session, &at.seq, &p.Status, &p.Size, &p.Leased, &p.Free, &p.Followed)
 		all[at] = p
 		return p, err
-	}, `SELECT m.session_key, m.seq, m.status, octet_length(m.text) + octet_length(m.content), r.run_id IS NOT NULL,
+	}, `SELECT m.session_key, m.seq, m.status, octet_length(m.text) + octet_length(m.content) + octet_length(m.pending), r.run_id IS NOT NULL,
 			COALESCE(r.`+store.Free+`, FALSE), COALESCE(r.followed, FALSE)
 		FROM chat_messages AS m LEFT JOIN chat_runs AS r ON r.run_id = m.run_id AND r.tenant_id = m.tenant_id WHERE `+where.String(), args...)
 	return all, err
@@ -146,12 +146,14 @@ type earlier struct {
 	started bool   // the runtime may have accepted the run
 }
 
-// findSent returns the message of a clientMessageId, or nil if it was not sent. It reads no text,
+// findSent returns the message of a clientMessageId, or nil if it was not sent. That of answers is
+// the id of the answer that they continue. It reads no text,
 // which may be long.
 func findSent(ctx context.Context, q db.Querier, s session, clientID string) (*earlier, error) {
 	e := &earlier{session: s}
-	err := q.QueryRowContext(ctx, `SELECT sent.seq, answer.run_id, answer.started FROM chat_messages AS sent
-			JOIN chat_messages AS answer ON answer.session_key = sent.session_key AND answer.seq = sent.seq + 1
+	err := q.QueryRowContext(ctx, `SELECT answer.seq - 1, answer.run_id, answer.started FROM chat_messages AS sent
+			JOIN chat_messages AS answer ON answer.session_key = sent.session_key
+				AND answer.seq = sent.seq + CASE sent.role WHEN 'user' THEN 1 ELSE 0 END
 		WHERE sent.tenant_id = $1 AND sent.session_key = $2 AND sent.client_id = $3`, s.TenantID, s.Key, clientID).Scan(&e.seq, &e.runID, &e.started)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil

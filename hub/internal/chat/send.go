@@ -32,8 +32,10 @@ func continues(in wire.ChatMessageRequest) bool {
 // checkMessage returns a message as it is stored, or its faults.
 func checkMessage(in wire.ChatMessageRequest) (wire.ChatMessageRequest, error) {
 	fields := api.Fields{}
-	if strings.TrimSpace(in.Message) == "" {
+	if strings.TrimSpace(in.Message) == "" && len(in.Answers) == 0 {
 		fields.Add("message", "must not be empty")
+	} else if in.Message != "" && len(in.Answers) > 0 {
+		fields.Add("message", "must be absent with answers")
 	} else if in.Message != relay.Clean(in.Message) {
 		fields.Add("message", "must be UTF-8 without NUL")
 	}
@@ -46,6 +48,8 @@ func checkMessage(in wire.ChatMessageRequest) (wire.ChatMessageRequest, error) {
 		fields.Add("onDisconnect", "must be continue with background")
 	}
 
+	checkInputs(fields, in)
+	checkAnswers(fields, in.Answers)
 	in.ClientMessageID = fields.Line("clientMessageId", in.ClientMessageID, 0, maxClientID)
 	return in, fields.Err()
 }
@@ -55,9 +59,14 @@ func checkMessage(in wire.ChatMessageRequest) (wire.ChatMessageRequest, error) {
 // run was started, it returns that one instead. It fails with code.AgentNotDeployed, with
 // wire.Conflict while another answer is in progress or if the caller has stored too much, with
 // wire.RateLimited if too many answers are in progress, and with code.UpstreamFailed if the runtime
-// rejects the run, which is stored as a failed answer.
+// rejects the run, which is stored as a failed answer. With answers, it continues the answer that
+// waits for them, and returns neither if others have to answer too.
 func (s *Service) Send(ctx context.Context, caller api.Caller, agentName, id string, in wire.ChatMessageRequest) (*relay.Answer, *wire.RepeatedMessage, error) {
 	answer, before, err := s.send(ctx, caller, agentName, id, in)
+	if errors.Is(err, errIncomplete) {
+		return nil, nil, nil
+	}
+
 	if err != nil || before == nil {
 		return answer, nil, err
 	}
@@ -109,8 +118,11 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 		return nil, nil, err
 	}
 
+	m.caller = caller
+	store := m.begin
 	if before != nil {
 		m.assistant.RunID = before.runID
+		store = m.restart
 	}
 
 	ended := func() {}
@@ -118,17 +130,17 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 		ctx, ended = s.cfg.Admit(context.WithoutCancel(ctx), caller, rbac.Group{})
 	}
 
-	answer, err := s.relay.Start(ctx, m.run(), relay.Start{
-		Endpoint: endpoint, Continues: continues(in),
-		Store: func(ctx context.Context, a *relay.Answer) (text string, err error) {
-			if before != nil {
-				err = m.restart(ctx, a)
-			} else {
-				err = m.begin(ctx, a)
-			}
+	former := ""
+	if len(in.Answers) > 0 {
+		store, m.changing = m.resume, ctx
+		if former, err = s.lastRun(ctx, ref); err != nil {
+			ended()
+			return nil, nil, err
+		}
+	}
 
-			return m.user.Text, err
-		},
+	answer, err := s.relay.Start(ctx, m.run(), relay.Start{
+		Endpoint: endpoint, Continues: continues(in), Store: store, FormerRun: former,
 		History: func(ctx context.Context) ([]runtimewire.Turn, string, error) {
 			return historyOf(ctx, s.store.Read(), m.session, m.user.Seq)
 		},
@@ -149,6 +161,16 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 	}
 
 	return answer, nil, err
+}
+
+// lastRun returns the run of the last answer of a session.
+func (s *Service) lastRun(ctx context.Context, ref reference) (string, error) {
+	found, err := findSession(ctx, s.store.Read(), ref)
+	if err != nil {
+		return "", err
+	}
+
+	return lastRun(ctx, s.store.Read(), found)
 }
 
 // sentBefore returns the message of a clientMessageId, or nil if it was not sent.
@@ -172,14 +194,22 @@ type exchange struct {
 	session   session // as of the transaction that stores the message
 	user      message
 	assistant message
+	input     wire.ChatMessageRequest
 	hint      string   // the notice that is only in the first event
 	sent      *earlier // by a concurrent call, with errSent
 	answer    *relay.Answer
+
+	// Of answers.
+	caller    api.Caller
+	approvers string          // the role whose group is below, or ""
+	group     rbac.Group      // which the caller must have
+	changing  context.Context // of the transaction that stores them
+	some      bool            // others may be missing
 }
 
 func (s *Service) newExchange(ctx context.Context, ref reference, input wire.ChatMessageRequest) (*exchange, error) {
 	now := s.store.Now()
-	m := &exchange{s: s, ref: ref}
+	m := &exchange{s: s, ref: ref, input: input}
 	m.user = message{ID: ids.New(), ClientID: input.ClientMessageID, Role: roleUser, Status: relay.StatusCompleted, Text: input.Message, CreatedAt: now}
 	m.assistant = message{ID: ids.New(), Role: roleAssistant, Status: relay.StatusPartial, RunID: ids.Random().String(), CreatedAt: now}
 	var err error
@@ -222,11 +252,16 @@ func (m *exchange) run() relay.AnswerRun {
 	}
 }
 
+// request returns what the run of a message gets.
+func (m *exchange) request() runtimewire.RunRequest {
+	return runtimewire.RunRequest{Message: m.user.Text, Inputs: m.input.Inputs, ClientTools: m.input.ClientTools}
+}
+
 // restart stores the run of a message that was sent before, if its run never started. The run has
 // its former id, so that a runtime that has accepted it before rejects it.
-func (m *exchange) restart(ctx context.Context, a *relay.Answer) error {
+func (m *exchange) restart(ctx context.Context, a *relay.Answer) (runtimewire.RunRequest, error) {
 	clientID := m.user.ClientID
-	return m.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+	err := m.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 		if err := m.s.store.Own(ctx, tx); err != nil {
 			return err
 		}
@@ -267,4 +302,5 @@ func (m *exchange) restart(ctx context.Context, a *relay.Answer) error {
 
 		return restartAnswer(ctx, tx, locked, assistant)
 	})
+	return m.request(), err
 }

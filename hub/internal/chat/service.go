@@ -46,6 +46,10 @@ type Config struct {
 	// Labels labels the answers. Defaults to none.
 	Labels Labels
 
+	// Owner returns the owner of a chat as a caller. It fails with the code for which a user who may not
+	// sign in is rejected. Defaults to one with the id.
+	Owner func(ctx context.Context, q db.Querier, tenantID, userID string) (api.Caller, error)
+
 	// Admit begins work of a caller that outlives its request, see [api.Config]. Defaults to the same
 	// context.
 	Admit func(context.Context, api.Caller, rbac.Group) (context.Context, func())
@@ -74,6 +78,12 @@ func New(cfg Config) (*Service, error) {
 
 	if cfg.Admit == nil {
 		cfg.Admit = func(ctx context.Context, _ api.Caller, _ rbac.Group) (context.Context, func()) { return ctx, func() {} }
+	}
+
+	if cfg.Owner == nil {
+		cfg.Owner = func(_ context.Context, _ db.Querier, tenantID, userID string) (api.Caller, error) {
+			return api.Caller{TenantID: tenantID, UserID: userID}, nil
+		}
 	}
 
 	s := &Service{

@@ -35,6 +35,7 @@ type session struct {
 	Messages       int64
 	Size           int64 // of the messages, see sizeOf
 	RuntimeSession string
+	Waiting        bool // perhaps: the last message decides
 	LastMessageAt  time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
@@ -42,7 +43,7 @@ type session struct {
 
 func (s session) view() wire.ChatSession {
 	return wire.ChatSession{
-		ID: s.ID, AgentName: s.AgentName, UserID: s.UserID, UserName: s.UserName, Title: s.Title, Source: s.Source, MessageCount: s.Messages,
+		ID: s.ID, AgentName: s.AgentName, UserID: s.UserID, UserName: s.UserName, Title: s.Title, Source: s.Source, MessageCount: s.Messages, Waiting: s.Waiting,
 		LastMessageAt: wire.Time{Time: s.LastMessageAt}, CreatedAt: wire.Time{Time: s.CreatedAt}, UpdatedAt: wire.Time{Time: s.UpdatedAt},
 	}
 }

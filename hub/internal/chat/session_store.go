@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 )
@@ -15,7 +16,7 @@ import (
 func noSession() error { return wire.NotFound.New("There is no such chat session.") }
 
 // sessionColumns are the columns that scanSession reads, in its order.
-const sessionColumns = `key, tenant_id, user_id, id, user_name, agent_name, title, source, message_count, size, runtime_session, last_message_at,
+const sessionColumns = `key, tenant_id, user_id, id, user_name, agent_name, title, source, message_count, size, runtime_session, waiting, last_message_at,
 	created_at, updated_at`
 
 func scanSession(row db.Scanner) (session, error) {
@@ -24,7 +25,7 @@ func scanSession(row db.Scanner) (session, error) {
 		last             sql.NullInt64
 		created, updated int64
 	)
-	err := row.Scan(&s.Key, &s.TenantID, &s.UserID, &s.ID, &s.UserName, &s.AgentName, &s.Title, &s.Source, &s.Messages, &s.Size, &s.RuntimeSession, &last,
+	err := row.Scan(&s.Key, &s.TenantID, &s.UserID, &s.ID, &s.UserName, &s.AgentName, &s.Title, &s.Source, &s.Messages, &s.Size, &s.RuntimeSession, &s.Waiting, &last,
 		&created, &updated)
 	s.LastMessageAt, s.CreatedAt, s.UpdatedAt = db.NullTime(last), db.Time(created), db.Time(updated)
 	return s, err
@@ -208,11 +209,15 @@ func lockSession(ctx context.Context, tx *sql.Tx, tenantID, userID, id string) (
 // the runtime no longer fits.
 func replaceSession(ctx context.Context, tx *sql.Tx, s session) error {
 	err := db.Exec(ctx, tx, "replace chat session", `UPDATE chat_sessions SET user_name = $1, user_search = $2, agent_name = $3, title = $4, message_count = $5,
-			last_message_at = $6, created_at = $7, updated_at = $8, size = $11, runtime_session = ''
+			last_message_at = $6, created_at = $7, updated_at = $8, size = $11, runtime_session = '', waiting = FALSE
 		WHERE tenant_id = $9 AND key = $10`, s.UserName, userSearch(s.UserName, s.UserID), s.AgentName, s.Title, s.Messages,
 		db.NullMicros(s.LastMessageAt), db.Micros(s.CreatedAt), db.Micros(s.UpdatedAt), s.TenantID, s.Key, s.Size)
 	if err == nil {
 		err = db.Exec(ctx, tx, "delete chat messages", `DELETE FROM chat_messages WHERE tenant_id = $1 AND session_key = $2`, s.TenantID, s.Key)
+	}
+
+	if err == nil {
+		err = relay.DeleteWaits(ctx, tx, s.TenantID, s.Key)
 	}
 
 	return err

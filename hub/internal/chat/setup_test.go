@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -59,6 +60,8 @@ type server struct {
 	endpoint atomic.Pointer[deployment.Endpoint]
 	replicas atomic.Pointer[[]string]
 	disabled atomic.Bool // the agent helper
+
+	approvers atomic.Pointer[string]
 }
 
 // AgentEnabled makes the server the catalog.
@@ -67,6 +70,14 @@ func (s *server) AgentEnabled(_ context.Context, _ api.Caller, name string) (boo
 		return false, wire.NotFound
 	}
 	return name != "helper" || !s.disabled.Load(), nil
+}
+
+// Approvers returns who approves the calls of the agents.
+func (s *server) Approvers(context.Context, *sql.Tx, string, string) (string, error) {
+	if a := s.approvers.Load(); a != nil {
+		return *a, nil
+	}
+	return "owner", nil
 }
 
 // Endpoint makes the server the deployments.
@@ -111,7 +122,7 @@ func open(t *testing.T, url string, change ...func(*config)) *server {
 	s := &server{t: t, db: d}
 	var background bytes.Buffer
 	cfg := config{
-		Config: chat.Config{Catalog: s, Deployments: s, Relay: relay.Config{SaveEvery: 20 * time.Millisecond}},
+		Config: chat.Config{Catalog: s, Deployments: s, Relay: relay.Config{SaveEvery: 20 * time.Millisecond, Approvers: s.Approvers}},
 		push:   pushes.Config{Catalog: s, Key: pushKey},
 		logger: slog.New(slog.NewJSONHandler(&background, nil)),
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/runtime/client"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 	"github.com/seed93082962/agenthost/sse"
 )
 
@@ -88,8 +89,10 @@ type Answer struct {
 	first    bool        // the first event was queued
 	reported bool        // the client has received the end of the run
 	answered bool        // the first part of the answer was received
-	history  int         // bytes of the conversation for which memory is reserved
-	span     trace.Span  // without effect unless the request has one
+	inputs   []string    // of the request
+	tools    []runtimewire.ClientTool
+	history  int        // bytes of the conversation for which memory is reserved
+	span     trace.Span // without effect unless the request has one
 
 	// The saver uses these.
 	received   int64
@@ -97,6 +100,8 @@ type Answer struct {
 	saved      bool             // the end is stored, and the session still exists
 	recorded   usage.CountedRun // as it counts
 	budgets    []wire.Budget    // that are used up to their soft limits
+	wait       Wait             // of an answer that waits
+	pending    string           // wait as it is stored
 	err        error            // of storing the end
 	done       chan struct{}    // closed by remove, after saved, recorded, budgets and err are set
 
@@ -106,6 +111,7 @@ type Answer struct {
 	former    usage.CountedRun // a run of the session that no hub has, or one without an id
 	seeded    bool             // the run began with the stored conversation
 	started   bool             // the runtime may have accepted the run
+	resumed   *Former          // of an answer that the run continues, or nil
 	events    *client.Stream   // nil until the runtime has accepted the run
 	text      transcript
 	journal   *journal // nil without readers

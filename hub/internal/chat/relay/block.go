@@ -95,7 +95,7 @@ func formOf(kind string) any {
 		return new(toolResultBlock)
 	case blockSubagentMessage:
 		return new(subagentBlock)
-	case runvalue.SystemPermissionDenied, runvalue.SystemMCPStatus, runvalue.SystemWarning, runvalue.SystemCompactBoundary:
+	case runvalue.SystemPermissionDenied, runvalue.SystemAnswered, runvalue.SystemMCPStatus, runvalue.SystemWarning, runvalue.SystemCompactBoundary:
 		return new(systemBlock)
 	}
 
@@ -242,6 +242,11 @@ type systemBlock struct {
 	Type            string                `json:"type"`
 	ToolName        string                `json:"tool_name,omitempty"`
 	ToolUseID       string                `json:"tool_use_id,omitempty"`
+	Kind            string                `json:"kind,omitempty"`
+	Decision        string                `json:"decision,omitempty"`
+	UserID          string                `json:"user_id,omitempty"`
+	UserName        string                `json:"user_name,omitempty"`
+	AnsweredAt      string                `json:"answered_at,omitempty"`
 	Reason          string                `json:"reason,omitempty"`
 	Name            string                `json:"name,omitempty"`
 	Status          string                `json:"status,omitempty"`

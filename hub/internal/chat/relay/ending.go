@@ -35,10 +35,20 @@ type Ending struct {
 // States of a message.
 const (
 	StatusCompleted = "completed"
+	StatusWaiting   = "waiting" // stored as completed, with what it waits for
 	StatusPartial   = "partial" // in progress, or its hub was killed
 	StatusCancelled = "cancelled"
 	StatusFailed    = "failed"
 )
+
+// stored returns the stored status.
+func (e Ending) stored() string {
+	if e.Status == StatusWaiting {
+		return StatusCompleted
+	}
+
+	return e.Status
+}
 
 func failed(kind string, code wire.Code, message string) Ending {
 	return Ending{Status: StatusFailed, Failure: wire.ChatError{Code: string(code), Message: message}, kind: kind}
@@ -91,7 +101,9 @@ func (a *Answer) beginning() *wire.Begun {
 func (a *Answer) queueFirst() {
 	a.first = true
 	a.queue(a.beginning())
-	a.queueNotice(aigc.ModePrepend)
+	if a.resumed == nil {
+		a.queueNotice(aigc.ModePrepend)
+	}
 }
 
 // queueLast queues the events after those of the runtime.
@@ -113,7 +125,8 @@ func (a *Answer) queueLast(end Ending, saved bool) {
 
 	if saved {
 		e := &wire.Saved{
-			Type: "hub.saved", MessageID: a.run.MessageID, Status: end.Status, Usage: a.recorded.Tokens, AIGC: a.run.Label, Budgets: a.budgets,
+			Type: "hub.saved", MessageID: a.run.MessageID, Status: end.Status, Usage: a.total(), AIGC: a.run.Label, Budgets: a.budgets,
+			Pending: a.wait.Pending(),
 		}
 		if end.Status == StatusFailed {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), writeWithin)

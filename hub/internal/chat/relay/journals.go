@@ -108,3 +108,19 @@ func (r *Relay) expireJournals() {
 		r.journals.remove(0)
 	}
 }
+
+// nextJournal returns the journal of an answer that begins. If it continues a run whose journal this
+// hub has, its numbers go on after those.
+func (r *Relay) nextJournal(a *Answer, formerRun string) *journal {
+	j := a.newJournal(1)
+	r.mu.Lock()
+	former := r.journals.byRun[formerRun]
+	r.mu.Unlock()
+	if former != nil {
+		former.mu.Lock()
+		defer former.mu.Unlock()
+		j.tag, j.first, j.next = former.tag, former.next, former.next
+	}
+
+	return j
+}

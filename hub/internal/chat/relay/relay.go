@@ -71,6 +71,10 @@ type Config struct {
 	// Saved is called with the bytes of an answer that has ended and is stored. Defaults to none.
 	Saved func(run AnswerRun, bytes int)
 
+	// Approvers returns who approves the calls of an agent: owner, maintainer or admin. It excludes a
+	// change of that until the transaction ends. Defaults to the owner.
+	Approvers func(ctx context.Context, tx *sql.Tx, tenantID, agentName string) (string, error)
+
 	// OpenTimeout bounds the time in which a runtime accepts a run. Defaults to 30 s.
 	OpenTimeout time.Duration
 

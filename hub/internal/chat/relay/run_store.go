@@ -320,19 +320,26 @@ func savePartial(ctx context.Context, tx *sql.Tx, p partial, hubID string) error
 // COMMIT whose outcome was unknown.
 var errNotOwned = errors.New("the hub does not have the run of the session")
 
-// saveAnswers stores answers that have ended, releases their sessions, and sets saved to whether the
+// saveAnswers stores answers that have ended with what they wait for, releases their sessions, and sets saved to whether the
 // end is stored and the session still exists. With errNotOwned, which is of one of them, the
 // transaction must not commit.
 func saveAnswers(ctx context.Context, tx *sql.Tx, all []*Answer, hubID string, now time.Time) error {
 	sessions, runs := []any{db.Micros(now)}, []any{hubID}
 	for _, a := range all {
-		sessions = append(sessions, a.run.TenantID, a.run.SessionKey, a.nextSession(), a.final.size())
+		var err error
+		if a.wait, a.pending, err = a.waits(); err != nil {
+			return err
+		}
+
+		size := a.final.size() + len(a.pending)
+		sessions = append(sessions, a.run.TenantID, a.run.SessionKey, a.nextSession(), size, a.pending != "")
 		runs = append(runs, a.run.ID)
 	}
 
 	exist, err := db.Values[string](ctx, tx, "update chat sessions", `UPDATE chat_sessions
-		SET updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END, runtime_session = ended.column3, size = size + ended.column4
-		FROM `+db.Table(2, len(all), "TEXT", "TEXT", "TEXT", "BIGINT")+` AS ended
+		SET updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END, runtime_session = ended.column3, size = size + ended.column4,
+			waiting = ended.column5
+		FROM `+db.Table(2, len(all), "TEXT", "TEXT", "TEXT", "BIGINT", "BOOLEAN")+` AS ended
 		WHERE tenant_id = ended.column1 AND key = ended.column2 RETURNING key`, sessions...)
 	if err != nil {
 		return err
@@ -362,18 +369,18 @@ func saveAnswers(ctx context.Context, tx *sql.Tx, all []*Answer, hubID string, n
 			continue
 		case !slices.Contains(owned, r.ID):
 			a.saved, err = db.Value[bool](ctx, tx, "read answer", `SELECT EXISTS (SELECT 1 FROM chat_messages
-				WHERE tenant_id = $1 AND session_key = $2 AND seq = $3 AND id = $4 AND status = $5)`, r.TenantID, r.SessionKey, r.Seq, r.MessageID, a.end.Status)
+				WHERE tenant_id = $1 AND session_key = $2 AND seq = $3 AND id = $4 AND status = $5)`, r.TenantID, r.SessionKey, r.Seq, r.MessageID, a.end.stored())
 			return cmp.Or(err, errNotOwned)
 		}
 
-		usage, err := json.Marshal(a.recorded.Tokens)
+		usage, err := json.Marshal(a.total())
 		if err != nil {
 			return fmt.Errorf("encode usage: %w", err)
 		}
 
 		kept++
-		stored = append(stored, r.TenantID, r.SessionKey, r.Seq, r.MessageID, a.final.text, a.final.blocks, a.end.Status, a.text.model, string(usage),
-			a.end.Failure.Code, a.end.Failure.Message, a.started)
+		stored = append(stored, r.TenantID, r.SessionKey, r.Seq, r.MessageID, a.final.text, a.final.blocks, a.end.stored(), a.text.model, string(usage),
+			a.end.Failure.Code, a.end.Failure.Message, a.started || a.resumed != nil, a.pending)
 	}
 
 	if kept == 0 {
@@ -381,12 +388,16 @@ func saveAnswers(ctx context.Context, tx *sql.Tx, all []*Answer, hubID string, n
 	}
 
 	saved, err := db.Values[string](ctx, tx, "save answers", `UPDATE chat_messages SET text = ended.column5, content = ended.column6, status = ended.column7,
-			model = ended.column8, usage = ended.column9, error_code = ended.column10, error_message = ended.column11, started = ended.column12
-		FROM `+db.Table(1, kept, "TEXT", "TEXT", "BIGINT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "BOOLEAN")+` AS ended
+			model = ended.column8, usage = ended.column9, error_code = ended.column10, error_message = ended.column11, started = ended.column12,
+			pending = ended.column13
+		FROM `+db.Table(1, kept, "TEXT", "TEXT", "BIGINT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "BOOLEAN", "TEXT")+` AS ended
 		WHERE tenant_id = ended.column1 AND session_key = ended.column2 AND seq = ended.column3 AND id = ended.column4 AND status = 'partial'
 		RETURNING id`, stored...)
 	for _, a := range all {
 		a.saved = slices.Contains(saved, a.run.MessageID)
+		if err == nil && a.saved && a.pending != "" {
+			err = a.relay.insertWaits(ctx, tx, a.run, a.wait.Calls, now)
+		}
 	}
 
 	return err
@@ -394,7 +405,7 @@ func saveAnswers(ctx context.Context, tx *sql.Tx, all []*Answer, hubID string, n
 
 // saveUsage stores the tokens of an answer whose end is stored.
 func saveUsage(ctx context.Context, tx *sql.Tx, a *Answer) error {
-	text, err := json.Marshal(a.recorded.Tokens)
+	text, err := json.Marshal(a.total())
 	if err != nil {
 		return fmt.Errorf("encode usage: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/runtime/client"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -32,8 +33,12 @@ type Start struct {
 	Endpoint deployment.Endpoint
 
 	// Store stores the message and the empty answer in a transaction that calls [Answer.Reserve], or
-	// [Relay.ReserveAll] and [Answer.Reserved], and returns the text of the message.
-	Store func(ctx context.Context, a *Answer) (text string, err error)
+	// [Relay.ReserveAll] and [Answer.Reserved], and returns what the run gets: a message or answers,
+	// and the inputs.
+	Store func(ctx context.Context, a *Answer) (runtimewire.RunRequest, error)
+
+	// FormerRun is the id of the run that the answer continues, or "". The ids of events go on.
+	FormerRun string
 
 	// Continues means that the caller calls [Answer.Continue]: the answer has a journal from its
 	// start.
@@ -55,7 +60,7 @@ func (r *Relay) Start(ctx context.Context, run AnswerRun, in Start) (*Answer, er
 	a.line, a.hangUp = context.WithCancel(context.WithoutCancel(ctx))
 	runtime, err := r.client(in.Endpoint, a.memory.reserve)
 	if in.Continues {
-		a.journal = a.newJournal(1)
+		a.journal = r.nextJournal(a, in.FormerRun)
 	}
 
 	if err == nil {
@@ -68,10 +73,15 @@ func (r *Relay) Start(ctx context.Context, run AnswerRun, in Start) (*Answer, er
 		return nil, err
 	}
 
-	message, err := in.Store(ctx, a)
+	request, err := in.Store(ctx, a)
 	if err != nil {
 		if errors.Is(err, db.ErrUnavailable) { // the outcome of the COMMIT may be unknown
-			a.conclude(failed(kindHub, wire.Unavailable, "The database was unavailable: send the message again."))
+			end := failed(kindHub, wire.Unavailable, "The database was unavailable: send the message again.")
+			if a.resumed != nil {
+				end = Ending{Status: StatusWaiting}
+			}
+
+			a.conclude(end)
 		} else {
 			r.remove(a)
 			r.dropJournal(a)
@@ -84,14 +94,14 @@ func (r *Relay) Start(ctx context.Context, run AnswerRun, in Start) (*Answer, er
 	}
 
 	a.mu.Lock()
-	a.begun = true
+	a.begun, a.inputs, a.tools = true, request.Inputs, request.ClientTools
 	a.mu.Unlock()
 	r.observe(a.former)
 	if a.former.ID != "" { // it may still use the session of the runtime
 		r.CancelRun(ctx, a.run.TenantID, a.run.AgentName, a.former.ID)
 	}
 
-	switch err := a.open(runtime, in, message); {
+	switch err := a.open(runtime, in, request); {
 	case errors.Is(err, client.ErrRunIDConflict): // a hub that was killed, or a lost connection, has started it
 		a.started = true
 		if err := a.complete(failed(kindLost, code.UpstreamFailed, "The answer was lost: its hub was killed, or the connection to the runtime was lost.")); err != nil {
@@ -122,12 +132,12 @@ func (a *Answer) Reserve(ctx context.Context, tx *sql.Tx, run AnswerRun) error {
 func (a *Answer) Reserved(run AnswerRun) { a.run, a.continues = run, run.RuntimeSession }
 
 // open starts the run.
-func (a *Answer) open(runtime *client.Client, in Start, message string) error {
+func (a *Answer) open(runtime *client.Client, in Start, sent runtimewire.RunRequest) error {
 	slow := time.AfterFunc(a.relay.cfg.OpenTimeout, func() { a.cancel(errSlow) })
 	defer slow.Stop()
 	defer context.AfterFunc(a.ctx, a.hangUp)() // the run is not accepted yet
 	defer func() { _ = a.holdHistory(0) }()    // the runtime has it, and this only releases
-	request, err := a.request(in, message)
+	request, err := a.request(in, sent)
 	if err != nil {
 		return err
 	}
@@ -138,13 +148,13 @@ func (a *Answer) open(runtime *client.Client, in Start, message string) error {
 		a.events = events
 		a.mu.Unlock()
 		a.started = !neverAccepted(err)
-		if errors.Is(err, client.ErrUnknownSession) && request.RequireSession {
+		if errors.Is(err, client.ErrUnknownSession) && request.RequireSession && a.resumed == nil {
 			if err := forgetRuntimeSession(a.ctx, a.relay.store.DB.Write(), a.run); err != nil {
 				return err
 			}
 
 			a.continues = ""
-			if request, err = a.request(in, message); err != nil {
+			if request, err = a.request(in, sent); err != nil {
 				return err
 			}
 
@@ -164,9 +174,9 @@ func (a *Answer) open(runtime *client.Client, in Start, message string) error {
 
 // request returns the request of the run. It continues the session of the runtime, or it starts one
 // with the stored conversation: a runtime that has the session does not need the conversation.
-func (a *Answer) request(in Start, message string) (runtimewire.RunRequest, error) {
-	request := runtimewire.RunRequest{Message: message, RunID: &a.run.ID}
-	if a.continues != "" {
+func (a *Answer) request(in Start, request runtimewire.RunRequest) (runtimewire.RunRequest, error) {
+	request.RunID = &a.run.ID
+	if a.continues != "" || a.resumed != nil {
 		request.SessionID, request.RequireSession = &a.continues, true
 		return request, nil
 	}
@@ -176,7 +186,7 @@ func (a *Answer) request(in Start, message string) (runtimewire.RunRequest, erro
 		return request, err
 	}
 
-	request.History, request.Message = history, Paragraphs(unanswered, message)
+	request.History, request.Message = history, Paragraphs(unanswered, request.Message)
 	a.seeded = len(history) > 0
 	size := len(unanswered)
 	for _, turn := range history {
@@ -224,6 +234,10 @@ func (a *Answer) rejected(err error) error {
 	case context.Cause(a.ctx) != nil:
 		end := endingOf(context.Cause(a.ctx))
 		e.Code, e.Message = wire.Code(end.Failure.Code), end.Failure.Message
+		if a.resumed != nil && !a.started {
+			return a.notResumed(e, nil)
+		}
+
 		_ = a.complete(end) // the error is logged
 		return e
 	case errors.Is(err, errMemory):
@@ -234,10 +248,16 @@ func (a *Answer) rejected(err error) error {
 		kind, e.Code, e.Message = kindBusy, wire.Conflict, "The previous answer is still ending: send the message again in a moment."
 	case ok && failure.Status == http.StatusRequestEntityTooLarge:
 		e.Code, e.Message = code.PayloadTooLarge, "The message is too long for the agent."
+	case ok && failure.Status == http.StatusBadRequest && len(a.inputs) > 0: // such as the name of a tool
+		e.Code, e.Message = wire.InvalidRequest, "The runtime of the agent rejected the message: "+Clean(excerpt.Head(failure.Body.Error, maxFailure))
 	case ok && (failure.Status == http.StatusServiceUnavailable || failure.Status == http.StatusTooManyRequests):
 		kind, e.Message = kindBusy, "The runtime of the agent takes no more runs at the moment: send the message again later."
 	case ok:
 		e.Message = "The runtime of the agent rejected the message: look at its deployment."
+	}
+
+	if a.resumed != nil && !a.started {
+		return a.notResumed(e, failure)
 	}
 
 	_ = a.complete(failed(kind, e.Code, code.Response(e, "").Message)) // the error is logged

@@ -47,6 +47,8 @@ type transcript struct {
 	usage          runtimewire.Usage
 	others         map[string]runtimewire.Usage // of subagents, by their models
 	end            *Ending                      // nil in progress
+	waits          []Call                       // of a run that ended waiting
+	answers        map[string]Answered          // with which the run began, by the ids of what waited
 
 	changed  bool // since the last snapshot
 	stored   int  // the size as of the last snapshot
@@ -177,7 +179,7 @@ func (t *transcript) addAside(block any) {
 }
 
 // systemBlocks are the subtypes of the system events that are stored.
-var systemBlocks = []string{runvalue.SystemPermissionDenied, runvalue.SystemMCPStatus, runvalue.SystemWarning, runvalue.SystemCompactBoundary}
+var systemBlocks = []string{runvalue.SystemPermissionDenied, runvalue.SystemAnswered, runvalue.SystemMCPStatus, runvalue.SystemWarning, runvalue.SystemCompactBoundary}
 
 // system adds a system event.
 func (t *transcript) system(p *runtimewire.System) {
@@ -186,6 +188,10 @@ func (t *transcript) system(p *runtimewire.System) {
 		t.model, t.changed = Clean(excerpt.Head(p.Model, maxModel)), true
 		if ids.Plain(p.SessionID, 128) {
 			t.runtimeSession = p.SessionID
+		}
+	case p.Subtype == runvalue.SystemAnswered:
+		if by, ok := t.answers[p.ID]; ok {
+			t.addAside(answeredBlock(by, p.Kind, p.ToolName, p.ToolUseID))
 		}
 	case slices.Contains(systemBlocks, p.Subtype):
 		t.addAside(systemBlock{
@@ -231,6 +237,12 @@ func (t *transcript) payload(payload runtimewire.Payload) {
 	switch p := payload.(type) {
 	case *runtimewire.Result:
 		end := &Ending{Status: StatusCompleted}
+		if p.Subtype == runvalue.ResultInput {
+			if t.waits = callsOf(p.Pending); len(t.waits) > 0 {
+				end.Status = StatusWaiting
+			}
+		}
+
 		if p.IsError {
 			end = failureOf(p.ErrorType, append(p.Errors, p.Subtype)[0])
 		}
