@@ -136,6 +136,9 @@ PUT    /api/v1/admin/aigc/config                 admin maintainer
 DELETE /api/v1/admin/aigc/config                 admin maintainer
 POST   /api/v1/admin/aigc/config/rotate-key      admin maintainer
 POST   /api/v1/admin/aigc/verify                 admin maintainer
+GET    /api/v1/approvals                                 admin maintainer member
+GET    /api/v1/approvals/:id                             admin maintainer member
+POST   /api/v1/approvals/:id                             admin maintainer member
 GET    /api/v1/agents/:name/chat/sessions                admin maintainer member
 POST   /api/v1/agents/:name/chat/sessions                admin maintainer member
 DELETE /api/v1/agents/:name/chat/sessions/:id            admin maintainer member
@@ -213,7 +216,7 @@ func TestTheRouteTableMatchesTheContract(t *testing.T) {
 var smallResponses = []string{
 	"/auth/userinfo", "/auth/sessions", "/api/v1/cli/tokens", // at most 100 sessions and tokens
 	"/api/v1/admin/users", "/api/v1/admin/users/:id", "/api/v1/admin/users/:id/sessions", "/api/v1/admin/users/:id/tokens", "/api/v1/admin/invites",
-	"/api/v1/admin/agents/:name/deploy", "/api/v1/admin/aigc/config", "/api/v1/admin/runs", "/api/v1/admin/settings",
+	"/api/v1/admin/agents/:name/deploy", "/api/v1/admin/aigc/config", "/api/v1/admin/runs", "/api/v1/admin/settings", "/api/v1/approvals",
 	"/api/v1/agents/:name/chat/sessions/:id/messages/:message/events", "/api/v1/admin/chat/sessions/:id/messages/:message/events",
 }
 

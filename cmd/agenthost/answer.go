@@ -79,6 +79,9 @@ func (c *chat) receive(ctx context.Context, events func(context.Context) iter.Se
 		return nil
 	case "cancelled":
 		return errInterrupted
+	case "waiting":
+		c.pending = saved.Pending
+		return waitingFor(saved.Pending)
 	}
 
 	if saved.Error != nil && saved.Error.Remedy != "" {

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/client"
 	hubwire "github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -30,6 +32,8 @@ type chat struct {
 	texts    bool     // a text of the current message was printed
 	budgets  []string // kinds of those that were printed
 	signals  chan os.Signal
+	pending  []wire.Pending         // of the last answer
+	read     func() (string, error) // a line of the user
 }
 
 func (a *app) chatCommand() *cobra.Command {
@@ -44,6 +48,9 @@ from each line, until the end of input. Ctrl-C cancels the answer in progress, a
 
 The answer does not need the program: it continues if the terminal is closed or the connection is lost, which the
 program makes again. --resume shows the last answer of a chat and follows it.
+
+A call that needs an approval, or a question of a tool server, waits for you: the program shows exactly what is executed, and asks.
+Without a terminal it prints the ids of what waits, and its exit code is 9.
 
 With -o json, each event is a line of JSON.`,
 		Example: `  agenthost chat helper
@@ -70,7 +77,7 @@ func (c *chat) run(ctx context.Context) error {
 		return err
 	}
 
-	c.signals = c.notify()
+	c.signals, c.read = c.notify(), c.line
 	ctx = context.WithoutCancel(ctx) // a signal cancels only the answer
 	if c.session == "" && c.resume {
 		if err := c.findLatest(ctx); err != nil {
@@ -154,9 +161,9 @@ func (c *chat) showLast(ctx context.Context) error {
 		return nil
 	}
 
-	return c.receive(ctx, func(ctx context.Context) iter.Seq2[wire.Payload, error] {
+	return c.settled(ctx, c.receive(ctx, func(ctx context.Context) iter.Seq2[wire.Payload, error] {
 		return c.client.Chats.Events(ctx, c.agent, c.session, answer.ID)
-	})
+	}))
 }
 
 // converse reads a message from each line until the end of input or a signal.
@@ -171,6 +178,18 @@ func (c *chat) converse(ctx context.Context) error {
 			lines <- scanner.Text()
 		}
 	}()
+	c.read = func() (string, error) {
+		select {
+		case <-c.signals:
+			return "", errInterrupted
+		case line, more := <-lines:
+			if !more {
+				return "", io.EOF
+			}
+
+			return line, nil
+		}
+	}
 	for {
 		fmt.Fprint(c.stderr, "> ")
 		select {
@@ -206,7 +225,7 @@ func (c *chat) converse(ctx context.Context) error {
 // if the user has no access to it any more: the account of agenthost dev becomes the one that
 // registers.
 func (c *chat) send(ctx context.Context, message string) error {
-	err := c.answer(ctx, message)
+	err := c.settled(ctx, c.answer(ctx, message))
 	if !c.own || !errors.Is(err, hubwire.NotFound) {
 		return err
 	}
@@ -218,14 +237,14 @@ func (c *chat) send(ctx context.Context, message string) error {
 
 	c.session = session.ID
 	c.note("The conversation belongs to another account: a new one begins.")
-	return c.answer(ctx, message)
+	return c.settled(ctx, c.answer(ctx, message))
 }
 
 // answer sends a message and prints the answer, which continues if the connection is lost.
 func (c *chat) answer(ctx context.Context, message string) error {
 	return c.receive(ctx, func(ctx context.Context) iter.Seq2[wire.Payload, error] {
 		return c.client.Chats.Send(ctx, c.agent, c.session, hubwire.ChatMessageRequest{
-			Message: message, OnDisconnect: "continue", ClientMessageID: rand.Text(),
+			Message: message, OnDisconnect: "continue", ClientMessageID: rand.Text(), Inputs: []string{runvalue.InputApproval, runvalue.InputQuestion},
 		})
 	})
 }

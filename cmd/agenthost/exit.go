@@ -26,6 +26,7 @@ const (
 	exitRejected    = 6
 	exitUnavailable = 7
 	exitDamaged     = 8
+	exitWaiting     = 9
 	exitInterrupted = 130
 )
 
@@ -78,6 +79,8 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case errors.Is(err, errDifferent):
 		return exitDamaged
+	case errors.Is(err, errWaiting):
+		return exitWaiting
 	case errors.Is(err, errNotFound):
 		return exitNotFound
 	case errors.Is(err, errRejected):

@@ -331,6 +331,11 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	"GET /api/v1/admin/chat/sessions/{id}/transcript": func(ctx context.Context, c *client.Client) (any, error) {
 		return first(c.History.Transcript(ctx, uuid, ""))
 	},
+	"GET /api/v1/approvals":      func(ctx context.Context, c *client.Client) (any, error) { return first(c.Approvals.List(ctx)) },
+	"GET /api/v1/approvals/{id}": func(ctx context.Context, c *client.Client) (any, error) { return c.Approvals.Get(ctx, uuid) },
+	"POST /api/v1/approvals/{id}": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Approvals.Answer(ctx, uuid, wire.ApprovalAnswer{Decision: "approve", Input: json.RawMessage("{}")})
+	},
 	"GET /api/v1/admin/runs":              func(ctx context.Context, c *client.Client) (any, error) { return first(c.History.Runs(ctx)) },
 	"POST /api/v1/admin/runs/{id}/cancel": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.History.CancelRun(ctx, uuid) },
 	"POST /api/v1/chat/push": func(ctx context.Context, c *client.Client) (any, error) {

@@ -79,6 +79,7 @@ type Client struct {
 	Providers     Providers     // model providers
 	Deployments   Deployments   // runtimes of agents, with their working directories
 	Chats         Chats         // the caller's conversations with agents
+	Approvals     Approvals     // what waits for the caller
 	History       History       // all conversations of the organization, and answers in progress
 	Usage         Usage         // tokens and cost, and their limits
 	Labels        Labels        // labels of generated content
@@ -146,6 +147,7 @@ func (c *Client) connect() {
 	c.Providers = Providers{Catalog: newCatalog[wire.Provider, wire.ProviderRequest](c, admin+"providers"), Visible: reader[wire.Provider]{c, "/api/v1/providers"}}
 	c.Deployments = Deployments{c}
 	c.Chats = Chats{c}
+	c.Approvals = Approvals{c}
 	c.History = History{c}
 	c.Usage = Usage{c}
 	c.Labels = Labels{c}

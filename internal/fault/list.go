@@ -109,6 +109,7 @@ var faults = []Fault{
 	{Origin: Command, Code: "rejected", Cause: "A file or a part of a request is not valid", Remedy: "correct the lines that the error names"},
 	{Origin: Command, Code: "there are differences", Cause: "The file and the hub differ, or a log was changed", Remedy: "agenthost agents apply stores the file"},
 	{Origin: Command, Code: "nothing was changed", Cause: "The command asks before it removes something, and nobody agreed", Remedy: "agree on a terminal, or add --yes"},
+	{Origin: Command, Code: "the answer waits", Cause: "A call needs an approval, or a tool server asks a question", Remedy: "agenthost approvals show has what it is, and agenthost approvals approve answers it"},
 	{Origin: Command, Code: "the answer was not completed", Cause: "The run of the agent failed", Remedy: "the lines after it say who can do what"},
 	{Origin: Command, Code: "the answer is cancelled", Cause: "You pressed Ctrl-C, or someone cancelled the run", Remedy: "send the next message"},
 	{Origin: Command, Code: "the sign-in was cancelled in the browser", Cause: "The page of the sign-in was closed or declined", Remedy: "run agenthost login again"},
@@ -167,5 +168,6 @@ var faults = []Fault{
 	{Origin: Exit, Code: "6", Cause: "The hub rejected the request, because of invalid values, a name that is taken or an object in use", Remedy: "correct what the error names"},
 	{Origin: Exit, Code: "7", Cause: "The hub is away, overloaded or not ready", Remedy: "try again later; agenthost health examines it"},
 	{Origin: Exit, Code: "8", Cause: "audit verify or agents diff found a difference", Remedy: "read what differs"},
+	{Origin: Exit, Code: "9", Cause: "The answer of a chat waits for an approval or for the answer to a question", Remedy: "agenthost approvals list shows what waits for you"},
 	{Origin: Exit, Code: "130", Cause: "Interrupted", Remedy: "run it again; a command that follows a log ends with 0"},
 }

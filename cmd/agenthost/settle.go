@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	hubwire "github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/internal/runvalue"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// errWaiting is the error of an answer that waits for a person.
+var errWaiting = errors.New("the answer waits")
+
+// waitingFor returns errWaiting with the ids of what waits.
+func waitingFor(pending []wire.Pending) error {
+	var text strings.Builder
+	for _, p := range pending {
+		fmt.Fprintf(&text, "\n  %s  %s", oneLine(p.ID), visible(p.ToolName))
+	}
+
+	return fmt.Errorf("%w: agenthost approvals show has what it waits for:%s", errWaiting, text.String())
+}
+
+// settled asks the user for what an answer waits for, and continues it, until it has ended. Without
+// a terminal, it returns err.
+func (c *chat) settled(ctx context.Context, err error) error {
+	for errors.Is(err, errWaiting) && isTerminal(c.stdin) {
+		answers, asked := c.askAll(ctx)
+		if asked != nil {
+			return asked
+		}
+
+		err = c.receive(ctx, func(ctx context.Context) iter.Seq2[wire.Payload, error] {
+			return c.client.Chats.Send(ctx, c.agent, c.session, hubwire.ChatMessageRequest{
+				Answers: answers, OnDisconnect: "continue", ClientMessageID: rand.Text(),
+				Inputs: []string{runvalue.InputApproval, runvalue.InputQuestion},
+			})
+		})
+	}
+
+	return err
+}
+
+// askAll asks the user for the answers of all that waits. It fails with errWaiting if another user
+// approves, or the user does not answer.
+func (c *chat) askAll(ctx context.Context) ([]wire.Answer, error) {
+	var answers []wire.Answer
+	for _, p := range c.pending {
+		if p.Kind == runvalue.InputClientTool {
+			return nil, waitingFor(c.pending) // another program calls it
+		}
+
+		w, err := c.client.Approvals.Get(ctx, p.ID)
+		if err != nil {
+			return nil, err
+		}
+
+		if w.Approvers != "owner" {
+			c.note("%sUsers with the role %s or a higher one approve this.", card(w), w.Approvers)
+			return nil, waitingFor(c.pending)
+		}
+
+		fmt.Fprint(c.stderr, card(w))
+		answer := wire.Answer{ID: p.ID}
+		if p.Kind == runvalue.InputQuestion {
+			err = c.askQuestion(w, &answer)
+		} else {
+			err = c.askApproval(w, &answer)
+		}
+
+		if errors.Is(err, errInterrupted) {
+			return nil, err
+		}
+
+		if err != nil { // the end of the input
+			return nil, waitingFor(c.pending)
+		}
+
+		answers = append(answers, answer)
+	}
+
+	return answers, nil
+}
+
+// question asks until accept returns true for the reply.
+func (c *chat) question(prompt string, accept func(reply string) bool) error {
+	for {
+		fmt.Fprint(c.stderr, prompt+" ")
+		reply, err := c.read()
+		if err != nil || accept(strings.TrimSpace(reply)) {
+			return err
+		}
+	}
+}
+
+// askApproval asks y, n or e.
+func (c *chat) askApproval(w hubwire.Approval, answer *wire.Answer) error {
+	edit := false
+	err := c.question("Approve it? [y/n/e]", func(reply string) bool {
+		switch strings.ToLower(reply) {
+		case "y", "yes":
+			answer.Decision = runvalue.DecisionApprove
+		case "n", "no":
+			answer.Decision = runvalue.DecisionReject
+		case "e", "edit":
+			answer.Decision, edit = runvalue.DecisionApprove, true
+		default:
+			return false
+		}
+
+		return true
+	})
+	if err != nil {
+		return err
+	}
+
+	if edit {
+		return c.question("Input, which was "+visible(string(w.Input))+":", func(reply string) bool {
+			answer.Input = json.RawMessage(reply)
+			return strings.HasPrefix(reply, "{") && json.Valid(answer.Input)
+		})
+	}
+
+	if answer.Decision == runvalue.DecisionReject {
+		return c.question("Reason, for the model:", func(reply string) bool {
+			answer.Reason = reply
+			return true
+		})
+	}
+
+	return nil
+}
+
+// askQuestion asks for the values of a schema, which are texts, numbers and truths.
+func (c *chat) askQuestion(w hubwire.Approval, answer *wire.Answer) error {
+	err := c.question("Answer it? [y/n]", func(reply string) bool {
+		switch strings.ToLower(reply) {
+		case "y", "yes":
+			answer.Action = runvalue.ActionAccept
+		case "n", "no":
+			answer.Action = runvalue.ActionDecline
+		default:
+			return false
+		}
+
+		return true
+	})
+	if err != nil || answer.Action != runvalue.ActionAccept || len(w.Schema) == 0 {
+		return err
+	}
+
+	var schema struct {
+		Properties map[string]property `json:"properties"`
+		Required   []string            `json:"required"`
+	}
+	if err := jsonlimit.Unmarshal(w.Schema, &schema); err != nil {
+		return fmt.Errorf("read the schema of the question: %w", err)
+	}
+
+	content := map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		p := schema.Properties[name]
+		err := c.question(p.prompt(name), func(reply string) bool {
+			if reply == "" && !slices.Contains(schema.Required, name) {
+				return true
+			}
+
+			value, ok := p.value(reply)
+			if ok {
+				content[name] = value
+			}
+
+			return ok
+		})
+		if err != nil {
+			return err
+		}
+	}
+
+	answer.Content, err = json.Marshal(content)
+	return err
+}
+
+// property is a value of a simple type in the schema of a question.
+type property struct {
+	Type        string `json:"type"`
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	Enum        []any  `json:"enum"`
+}
+
+func (p property) prompt(name string) string {
+	text := visible(name)
+	if p.Title != "" {
+		text += ", " + visible(p.Title)
+	}
+
+	if p.Description != "" {
+		text += ", " + visible(p.Description)
+	}
+
+	for i, value := range p.Enum {
+		sep := ", "
+		if i == 0 {
+			sep = ": one of "
+		}
+
+		text += sep + visible(fmt.Sprint(value))
+	}
+
+	if p.Type == "boolean" {
+		return text + " [y/n]:"
+	}
+
+	return text + ":"
+}
+
+// value returns the value of a reply.
+func (p property) value(reply string) (any, bool) {
+	if len(p.Enum) > 0 {
+		n := slices.IndexFunc(p.Enum, func(value any) bool { return fmt.Sprint(value) == reply })
+		if n < 0 {
+			return nil, false
+		}
+
+		return p.Enum[n], true
+	}
+
+	switch p.Type {
+	case "integer":
+		n, err := strconv.ParseInt(reply, 10, 64)
+		return n, err == nil
+	case "number":
+		n, err := strconv.ParseFloat(reply, 64)
+		return n, err == nil
+	case "boolean":
+		yes := slices.Contains([]string{"y", "yes", "true"}, strings.ToLower(reply))
+		return yes, yes || slices.Contains([]string{"n", "no", "false"}, strings.ToLower(reply))
+	case "string", "":
+		return reply, reply != ""
+	}
+
+	return json.RawMessage(reply), json.Valid([]byte(reply))
+}
