@@ -80,6 +80,14 @@ func (s *server) Approvers(context.Context, *sql.Tx, string, string) (string, er
 	return "owner", nil
 }
 
+// changeApprovers is a change of an agent.
+func (s *server) changeApprovers(t *testing.T, agentName, approvers string) error {
+	t.Helper()
+	return s.store.Change(t.Context(), store.Change{Caller: api.Caller{TenantID: "acme"}}, func(tx *store.Tx) error {
+		return s.service.ChangeApprovers(t.Context(), tx, agentName, approvers)
+	})
+}
+
 // Endpoint makes the server the deployments.
 func (s *server) Endpoint(ctx context.Context, tenantID, name string) (deployment.Endpoint, error) {
 	if e := s.endpoint.Load(); e != nil && name == "helper" {
