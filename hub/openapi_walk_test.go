@@ -49,7 +49,7 @@ var walks = map[string]func(c *contract, admin string){
 	"users": (*contract).walkUsers, "invitations": (*contract).invitations, "sign-ins": (*contract).signIns, "sessions of pages": (*contract).consoleSessions, "pages of disabled users": (*contract).disabledPages,
 	"passwords": (*contract).passwords,
 	"tokens":    (*contract).cliTokens, "providers": (*contract).providers, "aigc": (*contract).aigc, "catalog": (*contract).catalog,
-	"deployments": (*contract).deployments, "chats": (*contract).chats, "artifacts": (*contract).artifacts, "expiry": (*contract).expiry,
+	"deployments": (*contract).deployments, "chats": (*contract).chats, "approvals": (*contract).approvals, "artifacts": (*contract).artifacts, "expiry": (*contract).expiry,
 	"refusals": (*contract).refusals, "rate limits": (*contract).rateLimited, "audit log": (*contract).auditLog,
 }
 

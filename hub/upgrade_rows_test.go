@@ -19,6 +19,11 @@ func (all rows) further() {
 			"run_id": "r1", "tenant_id": chat["tenant_id"], "session_key": chat["key"], "worker_id": "w", "hub_id": "w", "alive_until": int64(1),
 			"user_id": chat["user_id"], "agent_name": chat["agent_name"],
 		},
+		"chat_waits": {
+			"session_key": chat["key"], "id": "w1", "tenant_id": chat["tenant_id"], "approvers": "admin", "user_id": chat["user_id"], "user_name": "u",
+			"agent_name": chat["agent_name"], "session_id": chat["id"], "message_id": "m", "seq": int64(2), "kind": "approval", "tool_name": "Bash",
+			"reason": "r", "executed": "ls", "digest": "d", "created_at": later,
+		},
 		"chat_transcripts":      {"tenant_id": "alpha", "agent_name": "gone", "runtime_session": "s", "due_at": later, "keep_until": later},
 		"deployment_tombstones": {"key": "alpha-gone", "uid": "gone", "deleted_at": later},
 		"deployment_files":      {"artifact": "tools/x/x.ts", "revision_id": revision["id"]},

@@ -55,7 +55,7 @@ func (s *Service) Approval(ctx context.Context, caller api.Caller, id string) (w
 	}
 
 	if err == nil {
-		err = errNotWaiting // it was answered in the meantime
+		err = errNothing // it was answered in the meantime
 	}
 
 	return wire.Approval{}, err

@@ -130,7 +130,7 @@ func (s *Service) sendMessage(w http.ResponseWriter, r *http.Request) error {
 		run := answer.Run()
 		return api.Encode(w, http.StatusAccepted, bodies.ChatMessageIDs{UserMessageID: run.UserMessageID, AssistantMessageID: run.MessageID})
 	case continues(in):
-		return s.follow(r.Context(), w, answer.Run(), "", sendEnded)
+		return s.follow(r.Context(), w, answer.Run(), answer.Before(), sendEnded)
 	default:
 		defer answer.Close()
 		return answer.Serve(w)

@@ -63,6 +63,23 @@ func checkInputs(fields api.Fields, in wire.ChatMessageRequest) {
 	}
 }
 
+// withoutNulls makes a null of JSON an absent value.
+func withoutNulls(in wire.ChatMessageRequest) {
+	clear := func(value *json.RawMessage) {
+		if string(*value) == "null" {
+			*value = nil
+		}
+	}
+	for i := range in.ClientTools {
+		clear(&in.ClientTools[i].InputSchema)
+	}
+
+	for i := range in.Answers {
+		clear(&in.Answers[i].Input)
+		clear(&in.Answers[i].Content)
+	}
+}
+
 // isObject reports whether JSON is an object.
 func isObject(data json.RawMessage) bool { return bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) }
 

@@ -164,7 +164,12 @@ func (m *exchange) apply(tx *store.Tx, wait *relay.Wait) error {
 			return err
 		}
 
-		checkAnswer(fields, fmt.Sprintf("answers[%d].", i), call.Kind, answer)
+		at := ""
+		if !m.some {
+			at = fmt.Sprintf("answers[%d].", i)
+		}
+
+		checkAnswer(fields, at, call.Kind, answer)
 		call.Answered = &relay.Answered{Answer: answer, UserID: m.caller.UserID, UserName: m.caller.UserName, At: wire.Time{Time: tx.Now}}
 		if call.Kind == runvalue.InputApproval {
 			m.record(tx, call)

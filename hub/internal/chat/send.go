@@ -48,6 +48,7 @@ func checkMessage(in wire.ChatMessageRequest) (wire.ChatMessageRequest, error) {
 		fields.Add("onDisconnect", "must be continue with background")
 	}
 
+	withoutNulls(in)
 	checkInputs(fields, in)
 	checkAnswers(fields, in.Answers)
 	in.ClientMessageID = fields.Line("clientMessageId", in.ClientMessageID, 0, maxClientID)

@@ -170,16 +170,17 @@ func waitsFor(ctx context.Context, q db.Querier, caller api.Caller, page api.Pag
 	return db.List(ctx, q, "list what waits", scanWait, part, selectWaits+`AND approvers IN ($2, $3, $4) AND (approvers = $2 OR user_id <> $5)`, args...)
 }
 
+var errNothing = wire.NotFound.New("Nothing waits with this id: it was answered, or a message came first.")
+
 // findWait returns what waits for a caller or for a role. It fails with wire.NotFound without it.
 func findWait(ctx context.Context, q db.Querier, caller api.Caller, id string) (waitRow, error) {
 	w, err := scanWait(q.QueryRowContext(ctx, selectWaits+`AND approvers IN ($2, $3, $4) AND id = $5 LIMIT 1`,
 		caller.TenantID, relay.Waiting(caller.UserID), string(rbac.Maintainer), string(rbac.Admin), id))
-	none := wire.NotFound.New("Nothing waits with this id: it was answered, or a message came first.")
 	if err == nil && w.UserID != caller.UserID && !groups[w.Approvers].Allows(caller.RoleNow) {
-		return waitRow{}, none
+		return waitRow{}, errNothing
 	}
 
-	return w, db.WrapOne("find what waits", err, none)
+	return w, db.WrapOne("find what waits", err, errNothing)
 }
 
 // lastRun returns the run of the last answer of a session if it waits, or "".

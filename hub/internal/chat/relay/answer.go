@@ -80,6 +80,7 @@ type Answer struct {
 	cancel context.CancelCauseFunc
 	began  time.Time
 
+	before   string      // the id of the event before the first one, or ""
 	stream   *sse.Stream // of the client that sent the message, or nil
 	appended *journal    // as of the last event; only its owner uses it
 	runtime  *client.Client
@@ -166,6 +167,9 @@ func (a *Answer) protected(do func()) (returned bool) {
 	do()
 	return true
 }
+
+// Before returns the id of the event before the first one of an answer that continues a run, or "".
+func (a *Answer) Before() string { return a.before }
 
 // Run returns the run of the answer, which is stored.
 func (a *Answer) Run() AnswerRun { return a.run }

@@ -109,18 +109,24 @@ func (r *Relay) expireJournals() {
 	}
 }
 
-// nextJournal returns the journal of an answer that begins. If it continues a run whose journal this
-// hub has, its numbers go on after those.
+// nextJournal returns the journal of an answer that begins. If it continues a run, its numbers go on
+// after those of the former journal, and the events before are missing.
 func (r *Relay) nextJournal(a *Answer, formerRun string) *journal {
 	j := a.newJournal(1)
+	if formerRun == "" {
+		return j
+	}
+
+	j.first, j.next = 2, 2
 	r.mu.Lock()
 	former := r.journals.byRun[formerRun]
 	r.mu.Unlock()
 	if former != nil {
 		former.mu.Lock()
-		defer former.mu.Unlock()
 		j.tag, j.first, j.next = former.tag, former.next, former.next
+		former.mu.Unlock()
 	}
 
+	a.before = j.idOf(j.first - 1)
 	return j
 }
