@@ -2,22 +2,17 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
-	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/internal/toolschema"
 	"github.com/seed93082962/agenthost/runtime/internal/permission"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/session"
-	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -236,168 +231,4 @@ func (e *Engine) knownTool(name string) *offeredTool {
 	}
 
 	return e.tools.entries[name]
-}
-
-// resume executes the calls that waited, with their answers. It reports whether the run waits again.
-// The answers are recorded, and count, before anything is executed: after a crash the outcome of the
-// calls is unknown, and no later run executes them.
-func (r *runState) resume(ctx context.Context) (bool, error) {
-	if ctx.Err() != nil { // the answers are not used
-		return false, context.Cause(ctx)
-	}
-
-	answers := r.in.Answers
-	r.answers = answers.calls
-	blocks := make([]model.Block, len(answers.wait.Calls))
-	for i := range answers.wait.Calls {
-		call := &answers.wait.Calls[i]
-		blocks[i] = *call.block
-		if answered := r.answers[call.ToolUseID]; answered != nil {
-			r.emitAnswered(answered.Pending, decisionOf(answered.answer), answered.answer.Reason, answers.wait.Since)
-		}
-	}
-
-	if err := r.in.Session.SetWaiting(ctx, nil); err != nil {
-		return false, fmt.Errorf("store answers: %w", err)
-	}
-
-	r.out.Flush()
-	defer func() { r.answers = nil }() // a later response may have calls with the same ids
-	return r.handleCalls(ctx, blocks)
-}
-
-// decisionOf returns the decision of an answer, as the event has it.
-func decisionOf(a *wire.Answer) string {
-	switch {
-	case a.Decision != "":
-		return a.Decision
-	case a.Action != "":
-		return a.Action
-	case a.IsError:
-		return runvalue.DecisionError
-	}
-
-	return runvalue.DecisionOutput
-}
-
-// emitAnswered emits that a call has an answer.
-func (r *runState) emitAnswered(p *wire.Pending, decision, reason string, since time.Time) {
-	event := &wire.System{
-		Type: "system", Subtype: runvalue.SystemAnswered, ID: p.ID, Kind: p.Kind,
-		ToolName: p.ToolName, ToolUseID: p.ToolUseID, Decision: decision, Reason: reason,
-	}
-	if p.Kind == runvalue.InputApproval {
-		digest := sha256.Sum256([]byte(p.Executed))
-		event.Digest = hex.EncodeToString(digest[:])
-	}
-
-	r.engine.metrics.answer(p.Kind, decision, time.Since(since))
-	r.out.Emit(event)
-}
-
-const wroteInstead = "the user wrote a message instead"
-
-// rejectWaiting rejects what the session waits for: its user wrote a message instead of answers.
-func (r *runState) rejectWaiting(ctx context.Context) error {
-	w, err := waitOf(r.in.Session)
-	if err != nil { // the calls have no result, which restore adds
-		r.engine.cfg.Logger.Error("drop what the session waits for", "err", err, "run_id", r.in.RunID)
-		return r.in.Session.SetWaiting(ctx, nil)
-	}
-
-	if w == nil {
-		return nil
-	}
-
-	message := model.Message{Role: model.RoleUser}
-	for i := range w.Calls {
-		call := &w.Calls[i]
-		text := "The call was rejected and did not run: " + wroteInstead + "."
-		if call.Question != nil {
-			text = "The call did not end, because it asked something: " + wroteInstead + "."
-		}
-
-		message.Content = append(message.Content, model.Block{Type: model.BlockToolResult, ID: call.ToolUseID, Text: text, IsError: true})
-		if call.Pending == nil {
-			continue
-		}
-
-		decision := runvalue.DecisionReject
-		if call.Pending.Kind == runvalue.InputQuestion {
-			decision = runvalue.ActionCancel
-		}
-
-		r.emitAnswered(call.Pending, decision, wroteInstead, w.Since)
-	}
-
-	if err := r.in.Session.SetWaiting(ctx, nil); err != nil {
-		return fmt.Errorf("store rejection: %w", err)
-	}
-
-	if err := r.in.Session.Append(ctx, message); err != nil {
-		return fmt.Errorf("append to session: %w", err)
-	}
-
-	return nil
-}
-
-// answeredResult returns the result of a call whose answer is its result.
-func (r *runState) answeredResult(call *answeredCall) (result, bool) {
-	switch {
-	case call.answer.Output != nil:
-		return r.limitResult(result{output: *call.answer.Output, isError: call.answer.IsError}), true
-	case call.answer.Decision == runvalue.DecisionReject:
-		text := "The user rejected this call, and it did not run."
-		if call.answer.Reason != "" {
-			text = "The user rejected this call, and it did not run. The reason: " + call.answer.Reason
-		}
-
-		return r.limitResult(result{output: text, isError: true, rejected: true}), true
-	}
-
-	return result{}, false
-}
-
-// applyAnswer sets what an answer gives to a call, before it is checked.
-func (r *runState) applyAnswer(ctx context.Context, answered *answeredCall, call *tool.Call) {
-	switch {
-	case answered.Question != nil:
-		q := *answered.Question
-		q.Action, q.Content = answered.answer.Action, answered.answer.Content
-		call.Question = &q
-	case answered.answer.Input == nil:
-		call.Approved = answered.Pending.Executed
-	default:
-		call.Input = answered.answer.Input
-		if e := r.tools.entries[answered.block.Name]; e != nil && e.schema != nil {
-			call.Input = e.schema.Coerce(ctx, call.Input)
-		}
-	}
-}
-
-// errChanged is the reason why an approved call is denied.
-var errChanged = errors.New("rules or links have changed since it was approved, and it would execute something else")
-
-// permits returns why an answered call must not run with form, whose check had the error reason.
-func (a *answeredCall) permits(form json.RawMessage, reason error) error {
-	switch {
-	case reason != nil && (!mayApprove(reason) || errors.Is(reason, permission.ErrNotListed)):
-		return reason
-	case a.answer.Input == nil && string(form) != string(a.form()):
-		return errChanged
-	}
-
-	return nil
-}
-
-// maxChanged bounds what the model is told about an input that it did not write, in bytes.
-const maxChanged = 4 << 10
-
-// explain returns the result of a call with what the model does not know about it.
-func (a *answeredCall) explain(res result) result {
-	if a.answer.Input != nil {
-		res.output = "The user approved this call with another input: " + excerpt.Shorten(string(a.answer.Input), maxChanged) + "\n" + res.output
-	}
-
-	return res
 }
