@@ -61,7 +61,7 @@ func TestRatedRoutes(t *testing.T) {
 			rated = append(rated, route.Method+" "+route.Path)
 		}
 	}
-	require.Equal(t, []string{"POST /api/v1/agents/:name/chat/sessions/:id/messages"}, rated)
+	require.Equal(t, []string{"POST /api/v1/approvals/:id", "POST /api/v1/agents/:name/chat/sessions/:id/messages"}, rated)
 }
 
 // A caller without a role, a user or a tenant has no sessions, also without HTTP.
