@@ -16,8 +16,15 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// errAnswer is the error of an answer that was not completed.
-var errAnswer = errors.New("the answer was not completed")
+var (
+	// errAnswer is the error of an answer that was not completed.
+	errAnswer = errors.New("the answer was not completed")
+	// errLeft is the cause of the end of a connection after a second Ctrl-C, or if the answer could
+	// not be cancelled.
+	errLeft = fmt.Errorf("%w: the answer perhaps continues", errInterrupted)
+	// errEnded is that of another signal, which ends the program.
+	errEnded = fmt.Errorf("%w: the answer continues", errInterrupted)
+)
 
 // receive prints the events of an answer. Ctrl-C cancels it: the events then end when the hub has
 // stored what there is of it, so that the next message can be sent. A second one, and other
@@ -35,15 +42,22 @@ func (c *chat) receive(ctx context.Context, events func(context.Context) iter.Se
 				return
 			}
 
-			if n > 1 || received != os.Interrupt {
-				cancel(errInterrupted)
-				continue
+			if received != os.Interrupt {
+				cancel(errEnded)
+			}
+
+			if n > 1 {
+				cancel(errLeft)
+			}
+
+			if context.Cause(ctx) != nil {
+				return
 			}
 
 			go func() {
 				if err := c.cancelAnswer(ctx, &message); err != nil && ctx.Err() == nil {
 					c.note("\nThe answer could not be cancelled: %s", c.explain(err))
-					cancel(errInterrupted)
+					cancel(errLeft)
 				}
 			}()
 		}
@@ -55,6 +69,16 @@ func (c *chat) receive(ctx context.Context, events func(context.Context) iter.Se
 		if err != nil {
 			if begun && c.format == "table" {
 				fmt.Fprintln(c.stdout) // after a part of the answer
+			}
+
+			if left := context.Cause(ctx); left != nil {
+				state := "continues"
+				if left == errLeft { //nolint:errorlint // it is the cause
+					state = "perhaps continues"
+				}
+
+				c.note("\nThe answer %s. To see it: %s chat %s --session %s --resume", state, c.name, c.agent, c.session)
+				return left
 			}
 
 			return err

@@ -46,8 +46,8 @@ func (a *app) chatCommand() *cobra.Command {
 With -m it sends one message; with -m - or without a terminal, the message is stdin. Otherwise it reads a message
 from each line, until the end of input. Ctrl-C cancels the answer in progress, and between answers ends the program.
 
-The answer does not need the program: it continues if the terminal is closed or the connection is lost, which the
-program makes again. --resume shows the last answer of a chat and follows it.
+The answer does not need the program: it continues if the terminal is closed, the program is ended, or the connection
+is lost, which the program makes again. --resume shows the last answer of a chat and follows it.
 
 A call that needs an approval, or a question of a tool server, waits for you: the program shows exactly what is executed, and asks.
 Without a terminal it prints the ids of what waits, and its exit code is 9.
@@ -211,7 +211,11 @@ func (c *chat) converse(ctx context.Context) error {
 					return err
 				}
 
-				if errors.Is(err, errInterrupted) {
+				if errors.Is(err, errEnded) {
+					return err
+				}
+
+				if err == errInterrupted { //nolint:errorlint // others wrap it
 					err = errors.New("the answer is cancelled")
 				}
 

@@ -140,6 +140,55 @@ func TestTerminal(t *testing.T) {
 	require.Equal(t, 130, exit.ExitCode())
 }
 
+// An answer continues without its program, which a signal ends or stops, and is shown later.
+func TestAnswersWithoutTheirProgram(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := startDev(t, dir, nil)
+	defer end(t, p)
+	p.Await(t, p.Stdout, running)
+	long := strings.Repeat("a long message ", 250)
+	echo := "You wrote: " + strings.Repeat("a long message ", 60) // the model shortens it
+	begin := func() (*exec.Cmd, *terminal, *logtest.Buffer) {
+		term := openTerminal(t)
+		cmd := term.command(dir, "chat", "demo")
+		answer := new(logtest.Buffer)
+		cmd.Stdout = answer
+		require.NoError(t, cmd.Start())
+		term.await(&term.shown, "> $")
+		term.enter(long + "\n")
+		term.await(answer, "the demo model")
+		return cmd, term, answer
+	}
+	for _, end := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		cmd, term, _ := begin()
+		require.NoError(t, cmd.Process.Signal(end))
+		var exit *exec.ExitError
+		require.ErrorAs(t, cmd.Wait(), &exit)
+		require.Equal(t, 130, exit.ExitCode())
+		term.await(&term.shown, `The answer continues\. To see it: \S+ chat demo --session \S+ --resume`)
+		require.NotContains(t, term.shown.String(), "cancelled")
+		again := term.command(dir, "chat", "demo", "--resume")
+		again.Stdin = nil
+		text, err := again.Output()
+		require.NoError(t, err)
+		require.Contains(t, string(text), echo)
+	}
+
+	cmd, term, answer := begin()
+	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP)) // as Ctrl-Z in a shell
+	again := term.command(dir, "chat", "demo", "--resume")
+	again.Stdin = nil
+	text, err := again.Output()
+	require.NoError(t, err)
+	require.Contains(t, string(text), echo)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
+	term.await(answer, echo)
+	term.await(&term.shown, "(?s)a long message.*> $")
+	term.enter("\x04")
+	require.NoError(t, cmd.Wait())
+}
+
 // A conversation that begins before the registration continues after it, as one of the account.
 func TestChatDuringTheRegistration(t *testing.T) {
 	t.Parallel()

@@ -132,11 +132,15 @@ func TestAnAnswerContinuesWithoutItsClient(t *testing.T) {
 // A reader continues after each event of an answer, whose events have different ids.
 func TestAReaderContinuesAfterEachEvent(t *testing.T) {
 	t.Parallel()
+	dbtest.Each(t, continuesAfterEachEvent, series...)
+}
+
+func continuesAfterEachEvent(t *testing.T, database string) {
 	gate := make(chan struct{})
 	close(gate)
 	now := time.Now()
 	var elapsed atomic.Int64
-	s := open(t, sqlite(t), func(c *config) { c.now = func() time.Time { return now.Add(time.Duration(elapsed.Load())) } })
+	s := open(t, database, func(c *config) { c.now = func() time.Time { return now.Add(time.Duration(elapsed.Load())) } })
 	s.deploy(gated(gate)(t))
 	path := session(s.ada())
 	recorded := send(t, s.ada(), path, continuing).rest()

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
+	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
@@ -22,7 +23,7 @@ import (
 
 // Readers that do not read delay neither the answer nor other readers.
 func TestManyReaders(t *testing.T) {
-	with(t, nil, func(t *testing.T, s *server) {
+	each(t, nil, func(t *testing.T, s *server) {
 		gate := make(chan struct{})
 		text := strings.Repeat("x", 10_000)
 		s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
@@ -178,21 +179,41 @@ func TestReadersOfADeletedChat(t *testing.T) {
 	}, series...)
 }
 
-// An answer that continues counts for the limit of its user, and its tokens are counted.
+// An answer that continues counts for the limits of its user and of its agent, and its tokens are
+// counted.
 func TestAnswersThatContinueAreLimited(t *testing.T) {
 	t.Parallel()
-	s := open(t, sqlite(t), func(c *config) { c.Relay.UserAnswers = 2 })
+	s := open(t, sqlite(t), func(c *config) { c.Relay.UserAnswers, c.Relay.AgentAnswers = 2, 3 })
 	s.deploy(endless(t))
+	bob, zoe := s.As("acme", "bob", rbac.Member), s.As("acme", "zoe", rbac.Member)
+	third := begins(t, bob, session(bob))
 	answers := []string{begins(t, s.ada(), session(s.ada())), begins(t, s.ada(), session(s.ada()))}
-	s.ada().Post(session(s.ada())+"/messages", object{"message": "hello", "background": true}).Error(http.StatusTooManyRequests, wire.RateLimited)
+	for _, c := range []*apitest.Client{s.ada(), zoe} {
+		c.Post(session(c)+"/messages", object{"message": "hello", "background": true}).Error(http.StatusTooManyRequests, wire.RateLimited)
+	}
+	bob.Post(third+"/cancel", nil).Want(http.StatusAccepted)
+	require.Equal(t, "cancelled", last(follows(t, bob, third, "").rest()))
 	for _, answer := range answers {
 		follows(t, s.ada(), answer, "").until("partial_message")
 		s.ada().Post(answer+"/cancel", nil).Want(http.StatusAccepted)
 		require.Equal(t, "cancelled", last(follows(t, s.ada(), answer, "").rest()))
 	}
-	require.EqualValues(t, 2, s.counted("agent")[0]["runs"])
+	require.EqualValues(t, 3, s.counted("agent")[0]["runs"])
 	s.ada().Get(answers[0] + "/events")
 	begins(t, s.ada(), session(s.ada()))
+}
+
+// An answer that continues is bounded in time, also without a client.
+func TestAnAnswerThatContinuesTooLong(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t), func(c *config) { c.Relay.RunTimeout = time.Second })
+	s.deploy(endless(t))
+	path := session(s.ada())
+	answer := begins(t, s.ada(), path)
+	require.Eventually(t, func() bool { return messages(s.ada(), path)[1]["status"] == "failed" }, patience, 20*time.Millisecond)
+	events := follows(t, s.ada(), answer, "").rest()
+	require.Equal(t, []string{"error", "hub", "done"}, names(events[len(events)-3:]))
+	require.Equal(t, "The answer is too long or takes too long.", messages(s.ada(), path)[1]["error"].(object)["message"])
 }
 
 // A user reads at most 100 answers at once.

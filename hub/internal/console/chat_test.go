@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub"
+	"github.com/seed93082962/agenthost/internal/db/pgtest"
 	"github.com/seed93082962/agenthost/runtime/model/openai"
 )
 
@@ -103,11 +105,24 @@ func TestStoppedAndLostAnswers(t *testing.T) {
 	b.say(strings.Repeat("other words ", 15))
 	b.see("Stop")
 	require.Eventually(t, func() bool { return eval[bool](b, `document.querySelector(".message.live .md") !== null`) }, patience, 20*time.Millisecond)
+	require.Regexp(t, `/messages/[^/]+/cancel$`, eval[string](b, `performance.getEntriesByType("resource").findLast((e) => e.name.endsWith("/cancel")).name`))
 	s.cut()
 	b.see("The connection was lost.")
 	s.down.Store(false)
 	require.Eventually(t, func() bool { return !strings.Contains(b.text(), "The connection was lost.") }, patience, 20*time.Millisecond)
-	b.see("Try again")
+	b.answered()
+
+	b.say(strings.Repeat("further words ", 15))
+	require.Eventually(t, func() bool { return eval[bool](b, `document.querySelector(".message.live .md") !== null`) }, patience, 20*time.Millisecond)
+	s.cut()
+	b.see("The connection was lost.")
+	eval[bool](b, `(() => { const now = Date.now; Date.now = () => now() + 3 * 60_000; return true; })()`)
+	b.see("The hub does not respond.") // no further attempts
+	s.down.Store(false)
+	b.click(".compose .note button")
+	b.answered()
+	require.NotContains(t, b.text(), "The hub does not respond.")
+	b.see("The answer is complete.")
 	b.clean(s.url)
 }
 
@@ -150,7 +165,13 @@ const shown = `[...document.querySelectorAll(".message:not(.mine)")].at(-1)?.que
 // reloaded in the middle, another one, and one that was open before. Each of them stops it.
 func TestAnAnswerInSeveralPages(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	t.Run("sqlite", func(t *testing.T) { inSeveralPages(t, serve(t)) })
+	t.Run("postgres", func(t *testing.T) {
+		inSeveralPages(t, serve(t, func(cfg *hub.Config) { cfg.DatabaseURL = pgtest.URL(t) }))
+	})
+}
+
+func inSeveralPages(t *testing.T, s *server) {
 	s.delay = 100 * time.Millisecond
 	token := s.setUp()
 	s.deployed(token, "slow", nil)
@@ -167,7 +188,7 @@ func TestAnAnswerInSeveralPages(t *testing.T) {
 	b.wait(`document.querySelector(".message.live .md") !== null`)
 	other := b.another()
 	other.open(address)
-	other.wait(`document.querySelector(".message.live .md") !== null`)
+	other.wait(`document.querySelector(".message:not(.mine) .md") !== null`)
 	b.answered()
 	other.answered()
 	chat := strings.Replace(address[strings.Index(address, "/chat/slow/"):], "/chat/slow/", "/api/v1/agents/slow/chat/sessions/", 1)

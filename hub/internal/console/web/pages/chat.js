@@ -6,7 +6,7 @@ import { descriptionOf, t, titleOf } from "../app/text.js";
 import { Button, describe, Empty, isEnter, Loaded, Page, State, Time, useInterval, useLoad } from "../parts/basic.js";
 import { confirm, toast } from "../parts/dialog.js";
 import { Conversation } from "../parts/conversation.js";
-import { events } from "../parts/events.js";
+import { Attempts, events } from "../parts/events.js";
 import { each } from "../parts/part.js";
 import { Files } from "./files.js";
 
@@ -105,7 +105,8 @@ function Talk({ agent, session, onChange, files, setFiles, answering }) {
   const [following, setFollowing] = useState(true);
   const [empty, setEmpty] = useState(!session);
   const [fault, setFault] = useState(null);
-  const [lost, setLost] = useState(false);
+  const [lost, setLost] = useState("");
+  const attempts = useRef(new Attempts(setLost));
   const [said, setSaid] = useState("");
   const pages = useRef({ first: 1, loading: false });
   const sessionRef = useRef(session);
@@ -148,7 +149,12 @@ function Talk({ agent, session, onChange, files, setFiles, answering }) {
       setEmpty(!list.total);
       talk.current.latest();
       if (last > 1 && list.items.length < pageSize / 2) await older();
-      if (open) await receive(talk.current.begin(textOf(list.items.at(-1)?.text)), (answer, controller) => follow(answer, open.id, "", controller));
+      if (open) {
+        await receive(talk.current.begin(textOf(list.items.at(-1)?.text)), (answer, controller) => {
+          begun(open.id);
+          return follow(answer, open.id, "", controller);
+        });
+      }
     } catch (error) {
       setFault(error);
     }
@@ -163,15 +169,30 @@ function Talk({ agent, session, onChange, files, setFiles, answering }) {
     };
   }, []);
   const abort = useRef(null);
+  const current = useRef({ id: "", stops: false }); // the answer that is received
+  const cancel = async () => {
+    try {
+      await call("POST", chats(agent.name, sessionRef.current, "messages", current.current.id, "cancel"));
+    } catch (error) {
+      if (error.status !== 409) throw error; // it has ended
+    }
+  };
+  /** begun notes the id of the answer, which the user perhaps has stopped before. */
+  const begun = (id) => {
+    current.current.id = id;
+    if (current.current.stops) cancel().catch((error) => toast(describe(error), { kind: "bad" }));
+  };
 
   /** take shows the events of a response, and returns the id of the last one, or null after the end. */
-  const take = async (answer, response, after, begun = (_event) => {}) => {
+  const take = async (answer, response, after, first = (_event) => {}) => {
+    if (response.status === 204) return null;
     let last = after;
-    setLost(false);
+    attempts.current.connected();
     try {
       for await (const { name, data, id } of events(response)) {
+        attempts.current.received();
         if (name === "done") return null;
-        if (name === "hub" && data?.type === "hub") begun(data);
+        if (name === "hub" && data?.type === "hub") first(data);
         await answer.event(name, data);
         last = id || last;
       }
@@ -182,9 +203,7 @@ function Talk({ agent, session, onChange, files, setFiles, answering }) {
   };
   /** follow shows the events of an answer after the one with an id, and connects again until its end. */
   const follow = async (answer, message, after, controller) => {
-    let wait = 500;
     for (let last = after; last !== null && !controller.signal.aborted;) {
-      const before = last;
       try {
         const headers = { Accept: "text/event-stream", ...(last && { "Last-Event-ID": last }) };
         last = await take(answer, await request("GET", chats(agent.name, sessionRef.current, "messages", message, "events"), { headers, signal: controller.signal }), last);
@@ -193,16 +212,15 @@ function Talk({ agent, session, onChange, files, setFiles, answering }) {
         if (error.status && error.status < 500 && error.status !== 429) throw error;
       }
       if (last === null || controller.signal.aborted) return;
-      if (last !== before) wait = 500;
-      setLost(true);
-      await new Promise((done) => setTimeout(done, wait));
-      wait = Math.min(wait * 2, 10_000);
+      await attempts.current.next(controller.signal);
     }
   };
   /** receive shows an answer that arrives. The answer does not need the page, which can be left. */
   const receive = async (answer, run) => {
     const controller = new AbortController();
     abort.current = controller;
+    current.current = { id: "", stops: false };
+    attempts.current.received();
     setRunning(controller);
     try {
       await run(answer, controller);
@@ -217,7 +235,7 @@ function Talk({ agent, session, onChange, files, setFiles, answering }) {
     } finally {
       if (talk.current && !controller.signal.aborted) {
         setRunning(null);
-        setLost(false);
+        setLost("");
         onChange(sessionRef.current);
       }
     }
@@ -238,14 +256,17 @@ function Talk({ agent, session, onChange, files, setFiles, answering }) {
       let id = "";
       let last = "";
       const body = { message, clientMessageId: newID(), onDisconnect: "continue" };
-      for (let wait = 500; !id; wait = Math.min(wait * 2, 10_000)) {
+      while (!id) {
         try {
           const response = await request("POST", chats(agent.name, sessionRef.current, "messages"), { body, headers: { Accept: "text/event-stream" }, signal: controller.signal });
           if (response.headers.get("Content-Type")?.startsWith("application/json")) { // it was sent before the connection was lost
             id = (await response.json()).assistantMessage.id;
+            begun(id);
+            break;
           } else {
-            const taken = await take(answer, response, "", (begun) => {
-              id = begun.assistantMessageId;
+            const taken = await take(answer, response, "", (event) => {
+              id = event.assistantMessageId;
+              begun(id);
               onChange(sessionRef.current);
             });
             if (taken === null) return;
@@ -255,18 +276,14 @@ function Talk({ agent, session, onChange, files, setFiles, answering }) {
           if (controller.signal.aborted || error.status) throw error;
         }
         if (controller.signal.aborted) return;
-        setLost(true);
-        await new Promise((done) => setTimeout(done, wait));
+        await attempts.current.next(controller.signal);
       }
       await follow(answer, id, last, controller);
     });
   };
   const stop = async () => {
-    try {
-      await call("POST", chats(agent.name, sessionRef.current, "cancel"));
-    } catch (error) {
-      if (error.status !== 409) throw error;
-    }
+    current.current.stops = true;
+    if (current.current.id) await cancel();
   };
   const onKeyDown = (event) => {
     if (isEnter(event) && !event.shiftKey) {
@@ -288,10 +305,10 @@ function Talk({ agent, session, onChange, files, setFiles, answering }) {
     ${!following && html`<button type="button" class="button latest" onClick=${() => talk.current.latest()}>${t("chat.latest")}</button>`}
     <div class="compose">
       ${deployment.data && html`<${Undeployed} agent=${agent.name} deployment=${deployment.data} reload=${deployment.reload} />`}
-      ${lost && html`<div class="note" role="alert">${t("chat.lost")}</div>`}
+      ${lost && html`<div class="note" role="alert">${t(lost === "trying" ? "chat.lost" : "chat.gone")} <${Button} kind="small" action=${() => attempts.current.now()}>${t("action.retry")}</${Button}></div>`}
       <form onSubmit=${(e) => { e.preventDefault(); send(text); }}>
         <textarea rows=${Math.min(8, text.split("\n").length)} aria-label=${t("chat.message")} placeholder=${t("chat.placeholder")} value=${text} onInput=${(e) => setText(e.target.value)} onKeyDown=${onKeyDown}></textarea>
-        ${running ? html`<${Button} action=${stop}>${t("chat.stop")}</${Button}>` : html`<${Button} kind="primary" disabled=${!text.trim() || lost}>${t("chat.send")}</${Button}>`}
+        ${running ? html`<${Button} action=${stop}>${t("chat.stop")}</${Button}>` : html`<${Button} kind="primary" disabled=${!text.trim() || Boolean(lost)}>${t("chat.send")}</${Button}>`}
       </form>
       <p class="hint">${t("chat.hint")}</p>
       <p class="hidden" role="status">${said}</p>

@@ -33,3 +33,42 @@ export async function* events(response) {
     reader.cancel().catch(() => {}); // the rest of a stream that is left before its end
   }
 }
+
+const longestWait = 10_000; // ms
+const giveUp = 120_000; // ms without an event
+
+/** Attempts are those of a connection that is lost. The waits between them become longer, and end after a while: then the user decides. */
+export class Attempts {
+  /** @param {(state: ""|"trying"|"lost") => void} onChange */
+  constructor(onChange) {
+    this.onChange = onChange;
+    this.wait = 0;
+    this.since = 0;
+    /** now makes the next attempt. */
+    this.now = () => {};
+  }
+
+  connected() { this.onChange(""); }
+
+  received() {
+    this.wait = 0;
+    this.since = 0;
+  }
+
+  /** next waits for the next attempt, or the end of the signal. @param {AbortSignal} signal */
+  next(signal) {
+    this.wait = Math.min(this.wait * 2 || 500, longestWait);
+    this.since ||= Date.now();
+    const tries = Date.now() - this.since < giveUp;
+    this.onChange(tries ? "trying" : "lost");
+    return new Promise((done) => {
+      const timer = tries ? setTimeout(done, this.wait) : 0;
+      signal.addEventListener("abort", done, { once: true });
+      this.now = () => {
+        clearTimeout(timer);
+        this.received();
+        done(undefined);
+      };
+    });
+  }
+}
