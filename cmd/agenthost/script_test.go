@@ -31,18 +31,18 @@ var scratch string
 type cleaned struct{ *testing.M }
 
 func (m cleaned) Run() int {
+	var err error
+	if scratch, err = os.MkdirTemp("", "agenthost-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+
 	defer func() { _ = os.RemoveAll(scratch) }()
 	return m.M.Run()
 }
 
-func TestMain(m *testing.M) {
-	var err error
-	if scratch, err = os.MkdirTemp("", "agenthost-"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	testscript.Main(cleaned{m}, map[string]func(){"agenthost": main.Main})
-}
+// TestMain also runs for each command of a script.
+func TestMain(m *testing.M) { testscript.Main(cleaned{m}, map[string]func(){"agenthost": main.Main}) }
 
 const password = "correct horse battery"
 
