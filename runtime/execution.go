@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -53,6 +54,10 @@ func (rt *Runtime) newExecution(h *hosted, entry *registry.Run, s session.Sessio
 			Inputs: req.Inputs, ClientTools: req.ClientTools, Answers: answers,
 		},
 	}
+	if strings.TrimSpace(req.Message) == "" { // next to answers
+		x.input.Message = ""
+	}
+
 	if rt.cfg.TracerProvider != nil && len(req.Metadata) > 0 {
 		x.input.Metadata = truncateMetadata(req.Metadata)
 	}

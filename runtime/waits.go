@@ -84,6 +84,7 @@ func (rt *Runtime) checkAnswers(ctx context.Context, h *hosted, s session.Sessio
 const (
 	maxInputs   = 16
 	maxToolName = 64
+	maxReason   = 16 << 10 // it is part of an event
 )
 
 // answerProblem returns what is wrong with an answer of any kind, or "".
@@ -117,6 +118,8 @@ func answerProblem(a *wire.Answer) string {
 	switch {
 	case a.Reason != "" && a.Decision != runvalue.DecisionReject:
 		return "reason is that of a rejection"
+	case len(a.Reason) > maxReason:
+		return fmt.Sprintf("reason must have at most %d bytes", maxReason)
 	case a.Input != nil && a.Decision != runvalue.DecisionApprove:
 		return "input is that of an approval"
 	case a.Input != nil && !isObject(a.Input):

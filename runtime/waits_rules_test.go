@@ -140,6 +140,7 @@ func TestInvalidInputs(t *testing.T) {
 		answer(`"output":"x","action":"accept"`):                                             "output excludes",
 		answer(`"action":"accept","isError":true`):                                           "action excludes",
 		answer(approve + `,"reason":"x"`):                                                    "reason is that of a rejection",
+		answer(reject + `,"reason":"` + strings.Repeat("x", 16<<10+1) + `"`):                 "answers[0].reason must have at most 16384 bytes",
 		answer(reject + `,"input":{}`):                                                       "input is that of an approval",
 		answer(approve + `,"input":[]`):                                                      "input must be an object",
 		answer(`"action":"decline","content":{}`):                                            "content is that of the action accept",

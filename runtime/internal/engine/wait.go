@@ -73,6 +73,10 @@ var (
 	errNotText = errors.New("the call cannot be shown to a person, who would have to approve it: it has bytes that are not UTF-8")
 )
 
+// pendingCopies is how often what waits is in memory, at most: as text, as the stored line, and in the
+// result with its event.
+const pendingCopies = 4
+
 // pendingLimit bounds the values of what waits. A client accepts twice as many in one event.
 var pendingLimit = jsonlimit.Limit{Values: 1 << 17, Depth: 1000}
 
@@ -148,7 +152,7 @@ func (r *runState) judge(ctx context.Context, e *offeredTool, block *model.Block
 		return nil
 	}
 
-	text, err := preview(inTime, e, form)
+	text, err := preview(ctx, e, form) // Approve may have taken any time
 	if err != nil {
 		r.reject(block, r.limitResult(result{output: err.Error(), isError: true}))
 		return nil
@@ -180,12 +184,18 @@ func (r *runState) reject(block *model.Block, res result) {
 // showable returns a call, or nil if a person could not read all of it: then it is denied.
 func (r *runState) showable(w *waitingCall) *waitingCall {
 	err := errNotText
+	size := 0
 	if utf8.ValidString(w.Pending.Executed) {
-		_, err = sizeOf(w.Pending)
+		size, err = sizeOf(w.Pending)
 	}
 
 	if err == nil {
-		return w
+		if r.results.add(pendingCopies*size) == nil {
+			return w
+		}
+
+		r.reject(w.block, result{output: noRoom, isError: true})
+		return nil
 	}
 
 	res := refusal(fmt.Sprintf("Permission to use %s was denied: %v.", w.block.Name, err))
