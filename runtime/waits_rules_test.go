@@ -363,3 +363,15 @@ func TestAMessageNextToAnswers(t *testing.T) {
 	require.Contains(t, sent, "And hurry.")
 	require.Contains(t, sent, "Please.")
 }
+
+// An approved call does not execute something else because of a call before it.
+func TestACallThatAnotherOneChanged(t *testing.T) {
+	w, up := waiting(t, nil, callOf("Bash", `{"command":"mkdir other; ln -s other dir"}`, "Write", `{"file_path":"dir/f","content":"x"}`), done())
+	first := w.ask(t, "")
+	require.Len(t, first.Pending, 2)
+	_, res := w.blocking(t, answersTo(first, approve, approve))
+	require.Equal(t, "Done.", res.Text, res.Error)
+	require.DirExists(t, filepath.Join(w.cwd, "other"))
+	require.NoFileExists(t, filepath.Join(w.cwd, "other", "f"))
+	require.Contains(t, resultsIn(t, up.Requests()[1])["t2"], "it would execute something else")
+}
