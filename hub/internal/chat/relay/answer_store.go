@@ -20,12 +20,17 @@ func countPartial(ctx context.Context, tx *sql.Tx, tenantID, sessionKey, runID s
 		WHERE tenant_id = $1 AND key = $2`, tenantID, sessionKey, runID)
 }
 
-// savePartial stores the text of an answer in progress, if the hub has its run.
-func savePartial(ctx context.Context, tx *sql.Tx, p partial, hubID string) error {
-	return db.Exec(ctx, tx, "save partial answer", `UPDATE chat_messages SET text = $1, content = $2, started = TRUE
-		WHERE tenant_id = $3 AND session_key = $4 AND seq = $5 AND id = $6 AND status = 'partial'
-			AND EXISTS (SELECT 1 FROM chat_runs WHERE run_id = $7 AND hub_id = $8)`,
-		p.content.text, p.content.blocks, p.run.TenantID, p.run.SessionKey, p.run.Seq, p.run.MessageID, p.run.ID, hubID)
+// savePartials stores the text of answers in progress whose runs the hub has.
+func savePartials(ctx context.Context, tx *sql.Tx, all []partial, hubID string) error {
+	args := []any{hubID}
+	for _, p := range all {
+		args = append(args, p.run.TenantID, p.run.SessionKey, p.run.Seq, p.run.MessageID, p.run.ID, p.content.text, p.content.blocks)
+	}
+
+	return db.Exec(ctx, tx, "save partial answers", `UPDATE chat_messages SET text = grown.column6, content = grown.column7, started = TRUE
+		FROM `+db.Table(2, len(all), "TEXT", "TEXT", "BIGINT", "TEXT", "TEXT", "TEXT", "TEXT")+` AS grown
+		WHERE tenant_id = grown.column1 AND session_key = grown.column2 AND seq = grown.column3 AND id = grown.column4 AND status = 'partial'
+			AND EXISTS (SELECT 1 FROM chat_runs AS r WHERE r.run_id = grown.column5 AND r.hub_id = $1)`, args...)
 }
 
 // errNotOwned is the error of an answer whose hub no longer has the run, or has stored its end by a

@@ -124,8 +124,8 @@ func (r *Relay) savePartials(ctx context.Context, batch []partial) {
 			return err
 		}
 
-		for _, p := range batch {
-			if err := savePartial(ctx, tx, p, r.store.HubID); err != nil {
+		for some := range db.Chunks(batch) {
+			if err := savePartials(ctx, tx, some, r.store.HubID); err != nil {
 				return err
 			}
 		}
