@@ -25,7 +25,8 @@ const (
 	frame = "event: partial_message\n"
 	delta = "event: content_block_delta\n"
 
-	blockingText = `"text":` // once in the response of a blocking run
+	blockingText = `"text":`     // once in the response of a blocking run
+	chatText     = `"content":"` // once in the response of a blocking chat completion
 )
 
 var (

@@ -41,6 +41,30 @@ func BenchmarkRunObserved(b *testing.B) {
 	speed{answer: "burst", clients: 16, runsEach: 75, warmups: 1, rounds: 15, subjects: subjects}.measure(b)
 }
 
+// BenchmarkRunProtocols is RunFullSpeed with the protocols of OpenAI. The first server has the native
+// stream, and is the limit of the others. A run of the last one is a blocking chat completion.
+func BenchmarkRunProtocols(b *testing.B) {
+	chat := func(stream bool) func(int) []byte {
+		return func(n int) []byte {
+			return post("/openai/v1/chat/completions",
+				fmt.Sprintf(`{"model":"anthropic","stream":%t,"messages":[{"role":"user","content":"Tell me a story. %s"}]}`, stream, mark(n)))
+		}
+	}
+	responses := func(n int) []byte {
+		return post("/openai/v1/responses", fmt.Sprintf(`{"model":"anthropic","stream":true,"store":false,"input":"Tell me a story. %s"}`, mark(n)))
+	}
+	native := func(n int) []byte {
+		return post("/v1/agents/anthropic/runs", fmt.Sprintf(`{"message":"Tell me a story. %s","store":false}`, mark(n)))
+	}
+	subjects := []*subject{
+		{"native", startRuntime, native, frame},
+		{"chat", startRuntime, chat(true), `"delta":{"content":"`},
+		{"responses", startRuntime, responses, `"delta":"`},
+		{"chat-blocking", startRuntime, chat(false), chatText},
+	}
+	speed{answer: "burst", clients: 16, runsEach: 50, warmups: 1, rounds: 5, subjects: subjects}.measure(b)
+}
+
 // speed measures the CPU time of each server per token.
 type speed struct {
 	answer   string
@@ -105,7 +129,7 @@ func (l speed) round(first int, s *subject, conns connections) error {
 		for run := range l.runsEach {
 			n := first + i*l.runsEach + run
 			tokens := l.tokens
-			if s.token == blockingText {
+			if s.token == blockingText || s.token == chatText {
 				tokens = 1
 			}
 			if err := conns[i].run(s.request(n), tokens); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/client"
+	"github.com/seed93082962/agenthost/runtime/protocol/openai"
 	"github.com/seed93082962/agenthost/runtime/tool/mcp"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -45,6 +46,9 @@ func serve(t *testing.T, a agent.Agent) string {
 	rt, err := runtime.New(t.Context(), runtime.Config{
 		Agents: []agent.Agent{a}, APIKeys: []string{key}, CWD: dir, OpenMCP: servers.Open,
 		Limits: agent.Limits{MCPConnectTimeout: patience, MCPStartTimeout: patience},
+		Protocols: map[string]func(*runtime.Runtime) http.Handler{
+			"/openai/v1": func(rt *runtime.Runtime) http.Handler { return openai.New(openai.Config{Host: rt}) },
+		},
 	})
 	require.NoError(t, err)
 	server := httptest.NewServer(rt)

@@ -283,7 +283,11 @@ func (a *liveResponse) handle(event wire.Event) error {
 		o.flush()
 	}
 
-	return a.memory.Add(3 * o.grown()) // with its JSON
+	if n := o.grown(); n > 0 {
+		return a.memory.Add(3 * n) // with its JSON
+	}
+
+	return nil
 }
 
 // answersCall reports whether a result is that of a client tool, which the client has sent.

@@ -71,8 +71,13 @@ type output struct {
 	bytes int             // of the items, since the last call of grown
 }
 
-// grown returns the bytes of the items since the last call.
+// grown returns the bytes of the items since the last call, or 0 if they are few.
 func (o *output) grown() int {
+	const step = 16 << 10
+	if o.bytes < step {
+		return 0
+	}
+
 	n := o.bytes
 	o.bytes = 0
 	return n
@@ -82,30 +87,40 @@ func (o *output) nextID(prefix string) string {
 	return prefix + strings.ReplaceAll(o.run, "-", "") + "_" + strconv.Itoa(len(o.items))
 }
 
-// increment adds a text to the present message.
+// increment adds a text of a kind of partial messages to the present message.
 func (o *output) increment(kind, text string) {
 	if text == "" {
 		return
 	}
 
-	next := item{Type: typeMessage, ID: o.nextID("msg_"), Status: inProgress, Role: runvalue.RoleAssistant, Content: []itemPart{}}
+	want := typeMessage
 	if kind == wire.PartialThinking {
-		next = item{Type: typeReasoning, ID: o.nextID("rs_"), Summary: []itemPart{}, Content: []itemPart{}}
+		want = typeReasoning
 	}
 
-	if o.open && o.items[len(o.items)-1].Type != next.Type {
+	if o.open && o.items[len(o.items)-1].Type != want {
 		o.close()
 	}
 
 	if !o.open {
-		o.open, o.begun = true, true
-		o.items = append(o.items, next)
-		o.added(&next)
+		o.begin(want)
 	}
 
 	o.bytes += len(text)
 	o.text.WriteString(text)
-	o.delta(&next, text)
+	o.delta(text)
+}
+
+// begin adds an item whose text follows.
+func (o *output) begin(kind string) {
+	next := item{Type: kind, ID: o.nextID("rs_"), Summary: []itemPart{}, Content: []itemPart{}}
+	if kind == typeMessage {
+		next = item{Type: kind, ID: o.nextID("msg_"), Status: inProgress, Role: runvalue.RoleAssistant, Content: []itemPart{}}
+	}
+
+	o.open, o.begun = true, true
+	o.items = append(o.items, next)
+	o.added(&next)
 }
 
 // close completes the open item.

@@ -14,7 +14,10 @@ type responseStream struct {
 	sequence int         // of the next event
 	index    int         // of the present item, in the output
 	queued   bool
-	deltas   []byte // the beginning of the events with an increment of the open item
+
+	// Of the open item.
+	deltaName string
+	deltas    []byte // the beginning of the events with an increment
 }
 
 // itemEvent is an event about an item. Its type says which fields it has.
@@ -79,7 +82,7 @@ func (s *responseStream) added(i *item) {
 	case typeMessage, typeReasoning:
 		part := i.part("")
 		s.item("response.content_part.added", itemEvent{ItemID: i.ID, ContentIndex: new(int), Part: &part})
-		s.deltas = s.beginningOf(i)
+		s.deltaName, s.deltas = deltaNames[i.Type], s.beginningOf(i)
 	case typeCall:
 		s.item("response.mcp_call.in_progress", itemEvent{ItemID: i.ID})
 	}
@@ -106,13 +109,13 @@ func (s *responseStream) beginningOf(i *item) []byte {
 }
 
 // delta sends an increment of the open item. There is one for each token.
-func (s *responseStream) delta(i *item, text string) {
+func (s *responseStream) delta(text string) {
 	if s.events == nil {
 		return
 	}
 
 	s.queued = true
-	_ = s.events.QueueFunc(sse.Event{Type: deltaNames[i.Type]}, func(dst []byte) ([]byte, error) { // OnError handles the error
+	_ = s.events.QueueFunc(sse.Event{Type: s.deltaName}, func(dst []byte) ([]byte, error) { // OnError handles the error
 		dst = strconv.AppendInt(append(dst, s.deltas...), int64(s.sequence), 10)
 		dst = jsonlimit.AppendString(append(dst, `,"delta":`...), text)
 		return append(dst, '}'), nil
