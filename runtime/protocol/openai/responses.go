@@ -116,7 +116,7 @@ func (s *server) createResponse(w http.ResponseWriter, r *http.Request, _ httpro
 
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	a := &liveResponse{exchange: s.newExchange(w, r, memory, req.Model, req.Stream), req: &req, cancel: cancel}
+	a := &responseRun{exchange: s.newExchange(w, r, memory, req.Model, req.Stream), req: &req, cancel: cancel}
 	a.output.label = req.Model
 	if a.input, err = req.read(); err != nil {
 		return err
@@ -138,8 +138,8 @@ func (s *server) createResponse(w http.ResponseWriter, r *http.Request, _ httpro
 	return httpapi.WriteJSON(w, http.StatusOK, a.resource(nil))
 }
 
-// liveResponse is the response to one request.
-type liveResponse struct {
+// responseRun is the response to one request, and its run.
+type responseRun struct {
 	*exchange
 
 	req    *responsesRequest
@@ -151,7 +151,7 @@ type liveResponse struct {
 // execute executes the run: in the session of the previous response if that is its last one, and
 // otherwise in a new session with the conversation up to it. Results and decisions without a previous
 // response continue the session that waits for them.
-func (a *liveResponse) execute(ctx context.Context) error {
+func (a *responseRun) execute(ctx context.Context) error {
 	run := wire.RunRequest{Stream: wire.StreamOff, Metadata: a.req.Metadata, ClientTools: a.req.clientTools()}
 	if a.req.Stream {
 		run.Stream = wire.StreamRaw
@@ -198,7 +198,7 @@ func (a *liveResponse) execute(ctx context.Context) error {
 }
 
 // start executes the run in a new session with a conversation.
-func (a *liveResponse) start(ctx context.Context, run wire.RunRequest, talk conversation) error {
+func (a *responseRun) start(ctx context.Context, run wire.RunRequest, talk conversation) error {
 	var err error
 	if run.History, run.Message, err = talk.split("input"); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (a *liveResponse) start(ctx context.Context, run wire.RunRequest, talk conv
 }
 
 // resume executes the run in a session that exists.
-func (a *liveResponse) resume(ctx context.Context, session string, run wire.RunRequest) error {
+func (a *responseRun) resume(ctx context.Context, session string, run wire.RunRequest) error {
 	run.SessionID, run.RequireSession = &session, true
 	run.Message, run.Answers = a.input.said, a.input.answers
 	return a.receive(a.s.cfg.Host.Run(ctx, a.agentID, run), a.handle)
@@ -218,7 +218,7 @@ func (a *liveResponse) resume(ctx context.Context, session string, run wire.RunR
 
 // follow continues the session of the previous response. It reports false, and has started nothing, if
 // that is not its last response or if another run has the session.
-func (a *liveResponse) follow(ctx context.Context, previous responseID, run wire.RunRequest) (bool, error) {
+func (a *responseRun) follow(ctx context.Context, previous responseID, run wire.RunRequest) (bool, error) {
 	if !a.req.stored() || a.input.mixed {
 		return false, nil
 	}
@@ -241,7 +241,7 @@ func (a *liveResponse) follow(ctx context.Context, previous responseID, run wire
 	return a.runID != "" || !isTaken(err), err
 }
 
-func (a *liveResponse) noPrevious() error {
+func (a *responseRun) noPrevious() error {
 	return &failure{
 		status: http.StatusNotFound, message: fmt.Sprintf("there is no response %.200q", a.req.PreviousResponseID),
 		param: "previous_response_id", code: "previous_response_not_found",
@@ -249,7 +249,7 @@ func (a *liveResponse) noPrevious() error {
 }
 
 // orNoPrevious returns the error for a session that is unknown.
-func (a *liveResponse) orNoPrevious(err error) error {
+func (a *responseRun) orNoPrevious(err error) error {
 	if isNotFound(err) {
 		return a.noPrevious()
 	}
@@ -257,7 +257,7 @@ func (a *liveResponse) orNoPrevious(err error) error {
 	return err
 }
 
-func (a *liveResponse) handle(event wire.Event) error {
+func (a *responseRun) handle(event wire.Event) error {
 	o := &a.output
 	switch p := event.Payload.(type) {
 	case *wire.System:
@@ -291,7 +291,7 @@ func (a *liveResponse) handle(event wire.Event) error {
 }
 
 // answersCall reports whether a result is that of a client tool, which the client has sent.
-func (a *liveResponse) answersCall(r *wire.ToolResultDetail) bool {
+func (a *responseRun) answersCall(r *wire.ToolResultDetail) bool {
 	for _, t := range a.req.Tools {
 		if t.Name == r.ToolName {
 			return true
@@ -302,7 +302,7 @@ func (a *liveResponse) answersCall(r *wire.ToolResultDetail) bool {
 }
 
 // begin sends the beginning of a stream.
-func (a *liveResponse) begin() error {
+func (a *responseRun) begin() error {
 	if !a.stream {
 		return nil
 	}
@@ -320,7 +320,7 @@ func (a *liveResponse) begin() error {
 }
 
 // end sends the end of a run, and closes the stream.
-func (a *liveResponse) end(err error) error {
+func (a *responseRun) end(err error) error {
 	o := &a.output
 	defer func() { _ = o.events.Close() }() // OnError has handled the error
 	r := a.resource(err)
@@ -330,7 +330,7 @@ func (a *liveResponse) end(err error) error {
 }
 
 // resource returns the response in its present state. err is that of the run.
-func (a *liveResponse) resource(err error) *resource {
+func (a *responseRun) resource(err error) *resource {
 	a.output.close()
 	r := &resource{
 		ID: responseID{a.runID, a.session}.String(), Object: "response", CreatedAt: a.created, Status: inProgress, Model: a.agentID,

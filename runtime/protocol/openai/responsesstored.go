@@ -61,7 +61,7 @@ type storedEntry struct {
 }
 
 // conversationUntil returns the conversation of a session up to the end of a response.
-func (a *liveResponse) conversationUntil(ctx context.Context, id responseID) (conversation, error) {
+func (a *responseRun) conversationUntil(ctx context.Context, id responseID) (conversation, error) {
 	var talk conversation
 	found := false
 	names := map[string]string{} // of tools by the id of a call
