@@ -60,6 +60,7 @@ var faults = []Fault{
 	{Origin: Answer, Code: "error_during_execution", Cause: "The runtime of the agent failed", Remedy: "a maintainer can read its log: agenthost logs AGENT"},
 
 	{Origin: Answer, Code: "upstream_failed", Cause: "The runtime of the agent failed or did not respond", Remedy: "look at its deployment: agenthost status AGENT"},
+	{Origin: Answer, Code: "internal_error", Cause: "The hub failed", Remedy: "send the message again; an operator finds the cause in the log of the hub"},
 	{Origin: Answer, Code: "unavailable", Cause: "The hub could not complete the answer", Remedy: "send the message again later"},
 	{Origin: Answer, Code: "conflict", Cause: "The former answer of the chat is still ending", Remedy: "send the message again"},
 	{Origin: Answer, Code: "payload_too_large", Cause: "The message is too long for the agent", Remedy: "send a shorter one"},
