@@ -215,7 +215,7 @@ func (e *Engine) judgeAgain(ctx context.Context, call *answeredCall) error {
 	switch {
 	case inTime.Err() != nil:
 		return &ChangedError{"the call could not be judged in time"}
-	case reason != nil && (!mayApprove(reason) || errors.Is(reason, permission.ErrNotListed)):
+	case !call.mayRun(reason):
 		return &ChangedError{reason.Error()}
 	case !client && string(form) != string(call.form()):
 		return &ChangedError{"rules or links have changed, and the call would execute something else"}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/runvalue"
-	"github.com/seed93082962/agenthost/runtime/internal/permission"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -160,7 +159,7 @@ var errChanged = errors.New("rules or links have changed since it was approved, 
 // permits returns why an answered call must not run with form, whose check had the error reason.
 func (a *answeredCall) permits(form json.RawMessage, reason error) error {
 	switch {
-	case reason != nil && (!mayApprove(reason) || errors.Is(reason, permission.ErrNotListed)):
+	case !a.mayRun(reason):
 		return reason
 	case a.answer.Input == nil && string(form) != string(a.form()):
 		return errChanged

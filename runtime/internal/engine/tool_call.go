@@ -39,6 +39,7 @@ type result struct {
 	duration  time.Duration
 	refused   bool  // the call was not run: it is invalid, or was denied
 	rejected  bool  // by a person
+	approved  bool  // an approval permitted the call, not a rule
 	denied    error // the reason, if the call was denied
 
 	denials []wire.PermissionDenial // of the subagent that was called
@@ -87,9 +88,9 @@ func (r *runState) runToolCall(run context.Context, block *model.Block, emit fun
 		r.applyAnswer(run, answered, &call)
 	}
 
-	e, rejected := r.checkCall(run, block, &call)
+	e, checked := r.checkCall(run, block, &call)
 	if e == nil {
-		return rejected
+		return checked
 	}
 
 	limit := r.callTimeout(e, call.Input)
@@ -102,7 +103,9 @@ func (r *runState) runToolCall(run context.Context, block *model.Block, emit fun
 	r.calls.add(block)
 	go func() {
 		defer r.calls.done(block)
-		done <- r.invoke(ctx, e, call, limit, emit)
+		res := r.invoke(ctx, e, call, limit, emit)
+		res.approved = checked.approved
+		done <- res
 	}()
 	select {
 	case res := <-done:
@@ -181,6 +184,7 @@ func (r *runState) checkCall(ctx context.Context, block *model.Block, call *tool
 		return nil, refusal(err.Error())
 	}
 
+	approved := err != nil
 	if answered := r.answers[block.ID]; answered != nil {
 		err = answered.permits(call.Input, err)
 	} else if err != nil && r.approved(ctx, block.Name, *call, err) {
@@ -193,7 +197,7 @@ func (r *runState) checkCall(ctx context.Context, block *model.Block, call *tool
 		return nil, denial
 	}
 
-	return e, result{}
+	return e, result{approved: approved}
 }
 
 // approved reports whether Approve allows a call that the policy does not allow.

@@ -88,7 +88,7 @@ func (r *runState) runTools(ctx context.Context, calls []model.Block) (model.Mes
 
 // ask returns the result of a call that asks something.
 func (r *runState) ask(block *model.Block, res result) result {
-	w, err := asks(block, res.form, res.question)
+	w, err := asks(block, res)
 	if !r.accepts(runvalue.InputQuestion) {
 		err = errors.New("there is nobody who can answer it")
 	}

@@ -44,8 +44,9 @@ type waitingCall struct {
 	// Form is the input that was judged, if it differs from that of the call.
 	Form json.RawMessage `json:"form,omitempty"`
 
-	// Of a question: its state. The call was permitted with Form.
+	// Of a question: its state. The call was permitted with Form, if Approved by an approval.
 	Question *tool.Question `json:"question,omitempty"`
+	Approved bool           `json:"approved,omitempty"`
 
 	block  *model.Block // in the last response
 	reason error        // why it needs an approval
@@ -58,6 +59,16 @@ func (w *waitingCall) form() json.RawMessage {
 	}
 
 	return w.block.Input
+}
+
+// mayRun reports whether the call may run with its answer, if the policy does not permit it for a
+// reason.
+func (w *waitingCall) mayRun(reason error) bool {
+	if reason == nil {
+		return true
+	}
+
+	return mayApprove(reason) && !errors.Is(reason, permission.ErrNotListed) && (w.Question == nil || w.Approved)
 }
 
 // judgement is what was decided about a call before it runs.
@@ -292,12 +303,12 @@ func (r *runState) announce(w *waitingCall) {
 	})
 }
 
-// asks returns a call that was run with form and whose result is a question, or an error if a person
-// cannot be shown it.
-func asks(block *model.Block, form json.RawMessage, q *tool.Question) (waitingCall, error) {
+// asks returns a call whose result is a question, or an error if a person cannot be shown it.
+func asks(block *model.Block, res result) (waitingCall, error) {
+	q, form := res.question, res.form
 	stored := *q
 	stored.Action, stored.Content = "", nil
-	w := waitingCall{ToolUseID: block.ID, block: block, Question: &stored, Pending: &wire.Pending{
+	w := waitingCall{ToolUseID: block.ID, block: block, Question: &stored, Approved: res.approved, Pending: &wire.Pending{
 		ID: ids.New(), Kind: runvalue.InputQuestion, ToolName: block.Name, ToolUseID: block.ID, Input: block.Input,
 		Reason: q.Message, Schema: q.Schema, URL: q.URL, Server: q.Server,
 	}}

@@ -25,7 +25,8 @@
 // the server, perhaps in another process. Requests of one result are asked one after another, and their
 // answers are sent together. If the call cannot ask, they are declined. After 10 such results the call
 // fails. A result without requests means that the server is busy: the call is sent again 3 times.
-// A server of an older protocol cannot ask.
+// A server of an older protocol cannot ask. That is the protocol of a server that knows both, since
+// the first message of a connection is initialize.
 //
 // # Security
 //

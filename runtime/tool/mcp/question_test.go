@@ -61,6 +61,9 @@ func form(message, schema string) *sdk.ElicitParams {
 // bookSeat asks for a seat, and says what it has received.
 func bookSeat(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	p := req.Params
+	if can := req.ClientCapabilities().Elicitation; can == nil || can.Form == nil || can.URL == nil {
+		return says("the client cannot be asked"), nil
+	}
 	if p.InputResponses == nil {
 		return requires("the seat of "+string(p.Arguments), sdk.InputRequestMap{"seat": form("Which <b>seat</b>?", seatForm)}), nil
 	}
@@ -221,6 +224,28 @@ func TestAnApprovedCallAsks(t *testing.T) {
 	d.answer(t, second, accept(`{"row":1}`))
 	require.Equal(t, map[string]string{"t1": "accept map[row:1], state the seat of {}"}, d.results(t))
 	require.EqualValues(t, 1, runs.Load())
+}
+
+// The answer to a question is no approval: a call that the rules permitted, and no longer permit, is
+// not sent again.
+func TestNewRulesDecideWhenAQuestionIsAnswered(t *testing.T) {
+	var received atomic.Int32
+	d := openDesk(t, map[string]agent.MCPServer{"s": askerOverHTTP(t, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		received.Add(1)
+		return bookSeat(ctx, req)
+	})}, calls("mcp__s__ask", `{}`), done())
+	waiting := d.ask(t)
+	for _, mode := range []string{"default", "plan"} {
+		d.change = func(a *agent.Agent) { a.PermissionMode = mode }
+		d.start(t)
+		_, err := d.try(t, waiting, accept(`{"row":1}`))
+		require.ErrorContains(t, err, "Call changed", mode)
+	}
+	require.EqualValues(t, 1, received.Load())
+	d.change = func(*agent.Agent) {}
+	d.start(t)
+	d.answer(t, waiting, accept(`{"row":1}`))
+	require.EqualValues(t, 2, received.Load())
 }
 
 // A server that is busy has no requests: the call is sent again, a few times.
