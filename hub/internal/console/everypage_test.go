@@ -89,7 +89,7 @@ func (s *server) furnish(root, text string) (mia, chat string) {
 // the rules of colors depend on the theme. The page is light afterwards.
 func (b *tab) violations(view string) []string {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, 4*patience)
 	defer cancel()
 	if !eval[bool](b, `"axe" in window`) { // not since the page was loaded
 		source, err := os.ReadFile(filepath.Join("testdata", "axe", "node_modules", "axe-core", "axe.min.js"))
@@ -162,7 +162,7 @@ func TestEveryPage(t *testing.T) {
 	ofMia := s.call("GET", "/api/v1/admin/chat/sessions?user="+mia, root, nil, http.StatusOK)["items"].([]any)[0].(map[string]any)["id"].(string)
 	s.join(root, "max", "maintainer")
 	all := map[string]string{
-		"start": "", "chat": "/chat/helper", "conversation": "/chat/helper/" + chat, "agents": "/agents", "agent": "/agents/helper", "agent-deployments": "/agents/helper/deployments",
+		"start": "", "chat": "/chat/helper", "conversation": "/chat/helper/" + chat, "agents": "/agents", "agent": "/agents/helper", "approvals": "/approvals", "agent-deployments": "/agents/helper/deployments",
 		"providers": "/providers", "provider": "/providers/demo", "tools": "/tools", "tool": "/tools/weather", "tool-built-in": "/tools/Bash", "skills": "/skills", "skill": "/skills/brief",
 		"mcps": "/mcps", "mcp": "/mcps/search", "knowledge": "/knowledge", "knowledge-item": "/knowledge/manual", "scenes": "/scenes", "scene": "/scenes/review",
 		"account": "/account", "password": "/account/password", "missing": "/nothing", "program": "/cli/54321/" + strings.Repeat("A", 43),

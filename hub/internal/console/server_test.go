@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -47,6 +48,8 @@ type server struct {
 	delay   time.Duration // of the demo model
 	model   model.Model   // in place of the demo model
 	events  string        // of each run, in place of those of the runtime
+	resumed string        // of each run with answers, likewise
+	answers chan string   // the bodies of those
 }
 
 func serve(t testing.TB, change ...func(*hub.Config)) *server {
@@ -133,8 +136,16 @@ func (s *server) runtime(req deploy.Request) (http.Handler, error) {
 			rt.ServeHTTP(w, r)
 			return
 		}
+		events := s.events
+		if s.resumed != "" {
+			body, _ := io.ReadAll(r.Body) // that of a run that is cancelled ends early
+			if strings.Contains(string(body), `"answers"`) {
+				events = s.resumed
+				s.answers <- string(body)
+			}
+		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = w.Write([]byte(s.events))
+		_, _ = w.Write([]byte(events))
 	}), nil
 }
 

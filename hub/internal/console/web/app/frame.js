@@ -3,7 +3,7 @@ import { html, useEffect, useRef, useState } from "../lib/preact.js";
 import { get, signOut } from "./api.js";
 import { base, go, to } from "./router.js";
 import { language, languages, t, titleOf } from "./text.js";
-import { Button, isEnter } from "../parts/basic.js";
+import { Button, isEnter, useInterval, useLoad } from "../parts/basic.js";
 import { Dialog } from "../parts/dialog.js";
 
 /** groups are the pages of a role. */
@@ -11,7 +11,7 @@ export function groups(user) {
   const write = user.role !== "member";
   const admin = user.role === "admin";
   return [
-    ["chat", "agents"],
+    ["chat", "approvals", "agents"],
     ["providers", "tools", "skills", "mcps", "knowledge", "scenes"],
     [admin && "users", write && "chats", admin && "audit", write && "usage", write && "labels", admin && "settings"].filter(Boolean),
   ].filter((g) => g.length);
@@ -22,6 +22,7 @@ const icons = {
   tools: "M14 6a4 4 0 0 0 5 5l-8 8-4-4 8-8zM7 15l3 3", skills: "M12 4l2.5 5 5.5.8-4 3.9 1 5.5-5-2.6-5 2.6 1-5.5-4-3.9 5.5-.8z",
   mcps: "M8 4v5M16 4v5M6 9h12v3a6 6 0 0 1-12 0zM12 18v3", knowledge: "M5 5h6a2 2 0 0 1 1 1v14a2 2 0 0 0-1-1H5zM19 5h-6a2 2 0 0 0-1 1v14a2 2 0 0 1 1-1h6z",
   scenes: "M4 6h16v12H4zM10 9l5 3-5 3z", users: "M9 11a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM3 19a6 6 0 0 1 12 0M16 5a3 3 0 0 1 0 6M17 14a5 5 0 0 1 4 5",
+  approvals: "M4 5h16v14H4zM8 12l3 3 5-6",
   chats: "M3 5h12v8H8l-4 3v-3H3zM15 9h6v8h-1v3l-4-3h-5v-4", audit: "M7 4h10v16H7zM10 8h4M10 12h4M10 16h2", usage: "M5 19V11M10 19V5M15 19v-6M20 19V8", labels: "M4 4h8l8 8-8 8-8-8zM8 8h.1", settings: "M4 7h9M17 7h3M4 17h3M11 17h9M15 5v4M9 15v4",
   menu: "M4 7h16M4 12h16M4 17h16",
 };
@@ -127,6 +128,18 @@ function Palette({ user, close }) {
   </${Dialog}>`;
 }
 
+/** Waits is the number of what waits for the user. */
+function Waits() {
+  const state = useLoad(() => get("/api/v1/approvals?page_size=1"));
+  useInterval(state.reload, 5000);
+  useEffect(() => {
+    addEventListener("waits", state.reload);
+    return () => removeEventListener("waits", state.reload);
+  }, [state.reload]);
+  const n = state.data ? state.data.total : 0;
+  return n > 0 ? html`<span class="count" role="img" aria-label=${t("waits.count", { n })}>${n}</span>` : null;
+}
+
 export function Frame({ user, place, children }) {
   const [searching, setSearching] = useState(false);
   const [drawer, setDrawer] = useState(false);
@@ -150,7 +163,7 @@ export function Frame({ user, place, children }) {
       <${UserMenu} user=${user} />
     </header>
     <nav class="side" id="pages" aria-label=${t("frame.pages")}>${groups(user).map((g) => html`<ul>${g.map((p) => html`<li><a href=${to(p)} aria-current=${place.segments[0] === p ? "page" : undefined}>
-      <${Icon} name=${p} />${t("page." + p)}</a></li>`)}</ul>`)}</nav>
+      <${Icon} name=${p} />${t("page." + p)}${p === "approvals" && html`<${Waits} />`}</a></li>`)}</ul>`)}</nav>
     <main id="main" tabindex="-1" data-path=${place.path}>${children}</main>
     ${searching && html`<${Palette} user=${user} close=${() => setSearching(false)} />`}
   </div>`;

@@ -33,6 +33,7 @@ function viewOf(place, user) {
   const write = user.role !== "member";
   const view = (name, load) => ({ name, load });
   if (page === "chat") return view("Chat", () => import("../pages/chat.js"));
+  if (page === "approvals") return view("Approvals", () => import("../pages/approvals.js"));
   if (page === "agents" && item) return view("Agent", () => import("../pages/agent.js"));
   if (page === "agents") return view("Agents", () => import("../pages/agents.js"));
   if (lists.includes(page) && !part) return view("Component", () => import("../pages/component.js"));

@@ -1,6 +1,6 @@
 // Chats with an agent: sessions on the left, the conversation, and files of the agent on demand.
 import { html, textOf, useEffect, useRef, useState } from "../lib/preact.js";
-import { admin, all, call, canWrite, get, path, query, request } from "../app/api.js";
+import { admin, all, call, canWrite, currentUser, get, path, query, request } from "../app/api.js";
 import { currentPlace, go, setQuery, to } from "../app/router.js";
 import { descriptionOf, t, titleOf } from "../app/text.js";
 import { Button, describe, Empty, isEnter, Loaded, Page, State, Time, useInterval, useLoad } from "../parts/basic.js";
@@ -8,6 +8,7 @@ import { confirm, toast } from "../parts/dialog.js";
 import { Conversation } from "../parts/conversation.js";
 import { Attempts, events } from "../parts/events.js";
 import { each } from "../parts/part.js";
+import { changed } from "../parts/waiting.js";
 import { Files } from "./files.js";
 
 const chats = (agent, ...rest) => "/api/v1" + path("agents", agent, "chat", "sessions", ...rest);
@@ -44,22 +45,28 @@ function note(list, current) {
   }
 }
 
-/** Mark shows that an answer is in progress, or has ended and is not read. */
+/** stateOf returns the state of the last answer of a chat. */
+const stateOf = (session) => (session.answering ? "answering" : session.waiting ? "waiting" : "");
+
+/** Mark shows that an answer is in progress, waits, or has ended and is not read. */
 function Mark({ session }) {
-  const state = session.answering ? "answering" : seen.of(session.id);
-  return state ? html`<i class="mark ${state}" role="img" aria-label=${t("chat." + state)} title=${t("chat." + state)}></i>` : null;
+  const state = stateOf(session) || seen.of(session.id);
+  return state ? html`<i class="mark ${state}" role="img" aria-label=${t("chat.mark." + state)} title=${t("chat.mark." + state)}></i>` : null;
 }
 
-function Sessions({ agent, current, version, onAnswering }) {
+function Sessions({ agent, current, version, onState }) {
   const [pages, setPages] = useState(1);
   const state = useLoad(async () => {
     const lists = await Promise.all(Array.from({ length: pages }, (_, i) => get(chats(agent) + query({ page: i + 1, page_size: 100 }))));
     const items = lists.flatMap((l) => l.items);
     note(items, current);
-    onAnswering(items.some((s) => s?.id === current && s.answering));
     return { items, total: lists[0].total };
   }, [agent, version, pages, current]);
-  useInterval(state.reload, state.data?.items.some((s) => s?.answering) ? 2000 : 5000);
+  useEffect(() => { // not for a list that is older than the last change
+    const here = state.data?.items.find((s) => s?.id === current);
+    if (here) onState(stateOf(here));
+  }, [state.data]);
+  useInterval(state.reload, state.data?.items.some((s) => s?.answering || s?.waiting) ? 2000 : 5000);
   useEffect(() => { // another page of this browser has sent a message, or has seen an answer end
     const changed = (event) => { if (event.key?.startsWith("answer ")) state.reload(); };
     addEventListener("storage", changed);
@@ -96,7 +103,7 @@ function draft() {
   return text;
 }
 
-function Talk({ agent, session, onChange, files, setFiles, answering }) {
+function Talk({ agent, session, onChange, files, setFiles, state: listed }) {
   const scroller = useRef(null);
   const column = useRef(null);
   const talk = useRef(null);
@@ -110,6 +117,8 @@ function Talk({ agent, session, onChange, files, setFiles, answering }) {
   const [said, setSaid] = useState("");
   const pages = useRef({ first: 1, loading: false });
   const sessionRef = useRef(session);
+  const known = useRef(/** @type {string|null} */ (null)); // the state of the last answer of this page
+  const waiting = useRef(/** @type {any} */ (null)); // the answer that waits
   const scenes = useLoad(() => all("/api/v1/scenes").then((list) => list.filter((s) => s.agentName === agent.name)), [agent.name]);
   const deployment = useLoad(() => get(admin("agents", agent.name, "deploy")), [agent.name]);
   const state = deployment.data ? deployment.data.state : "";
@@ -141,10 +150,12 @@ function Talk({ agent, session, onChange, files, setFiles, answering }) {
       if (last > 1) list = await messagesOf(agent.name, id, last);
       if (!talk.current || id !== sessionRef.current) return;
       const open = list.items.at(-1)?.role === "assistant" && list.items.at(-1).status === "partial" ? list.items.pop() : null;
+      waiting.current = null;
       const chunk = await talk.current.render(list.items);
       if (!talk.current || id !== sessionRef.current) return;
       talk.current.clear();
       talk.current.add(chunk);
+      known.current = open ? "answering" : list.items.at(-1)?.status === "waiting" ? "waiting" : "";
       pages.current = { first: last, loading: false };
       setEmpty(!list.total);
       talk.current.latest();
@@ -160,7 +171,7 @@ function Talk({ agent, session, onChange, files, setFiles, answering }) {
     }
   };
   useEffect(() => {
-    talk.current = new Conversation(scroller.current, column.current, { onFollow: setFollowing, onTop: older, retry: (question) => send(question) });
+    talk.current = new Conversation(scroller.current, column.current, { onFollow: setFollowing, onTop: older, retry: (question) => send(question), settle, onWait: (answer) => { waiting.current = answer; } });
     if (session) load();
     return () => {
       talk.current.close();
@@ -195,6 +206,7 @@ function Talk({ agent, session, onChange, files, setFiles, answering }) {
         if (name === "hub" && data?.type === "hub") first(data);
         await answer.event(name, data);
         last = id || last;
+        answer.last = last;
       }
     } catch (error) {
       if (error.name !== "TypeError" && error.name !== "AbortError") throw error; // of the network
@@ -221,14 +233,20 @@ function Talk({ agent, session, onChange, files, setFiles, answering }) {
     abort.current = controller;
     current.current = { id: "", stops: false };
     attempts.current.received();
+    known.current = "answering";
     setRunning(controller);
     try {
       await run(answer, controller);
       if (controller.signal.aborted) return;
-      answer.end({ status: answer.saved ? answer.saved.status : "completed" });
-      setSaid(t("chat.complete"));
+      const { status = "completed", pending, messageId } = answer.saved || {};
+      answer.id = textOf(messageId) || answer.id;
+      known.current = status === "waiting" ? status : "";
+      answer.end({ status, pending });
+      setSaid(status === "waiting" ? t("waits.said") : t("chat.complete"));
+      changed();
     } catch (error) {
       if (controller.signal.aborted) return;
+      known.current = "";
       answer.notice(describe(error), true);
       answer.end({ status: "failed" });
       if (error.code === "agent_not_deployed") deployment.reload();
@@ -240,7 +258,33 @@ function Talk({ agent, session, onChange, files, setFiles, answering }) {
       }
     }
   };
-  useEffect(() => { if (answering && !running && talk.current) load(); }, [answering]); // it began in another tab
+  useEffect(() => { if (known.current !== null && listed !== known.current && !running && talk.current) load(); }, [listed]); // another tab or user was first
+  /** settle sends the answers of what an answer waits for, which it continues. */
+  const settle = async (answer, answers) => {
+    let sent;
+    try {
+      sent = await call("POST", chats(agent.name, sessionRef.current, "messages"), { answers, background: true });
+    } catch (fault) {
+      if (fault.status !== 409) throw fault;
+      toast(describe(fault), { kind: "bad" }); // another was first, or the call has changed
+      await load();
+      return;
+    }
+    if (!sent.assistantMessageId) { // others have to answer too
+      await load();
+      return;
+    }
+    answer.settled();
+    answer.by = currentUser().display_name || currentUser().username;
+    answer.saved = null;
+    answer.node.classList.add("live");
+    waiting.current = null;
+    setSaid("");
+    receive(answer, (answer, controller) => {
+      begun(sent.assistantMessageId);
+      return follow(answer, sent.assistantMessageId, answer.last, controller);
+    });
+  };
   const send = async (message) => {
     if (!message.trim() || running) return;
     setText("");
@@ -255,7 +299,8 @@ function Talk({ agent, session, onChange, files, setFiles, answering }) {
       }
       let id = "";
       let last = "";
-      const body = { message, clientMessageId: newID(), onDisconnect: "continue" };
+      const body = { message, clientMessageId: newID(), onDisconnect: "continue", inputs: ["approval", "question"] };
+      const waited = waiting.current;
       while (!id) {
         try {
           const response = await request("POST", chats(agent.name, sessionRef.current, "messages"), { body, headers: { Accept: "text/event-stream" }, signal: controller.signal });
@@ -267,6 +312,11 @@ function Talk({ agent, session, onChange, files, setFiles, answering }) {
             const taken = await take(answer, response, "", (event) => {
               id = event.assistantMessageId;
               begun(id);
+              if (waited && waited === waiting.current) { // the message has rejected it
+                waited.settled();
+                waited.notice(t("waits.dropped"));
+                waiting.current = null;
+              }
               onChange(sessionRef.current);
             });
             if (taken === null) return;
@@ -319,7 +369,7 @@ function Talk({ agent, session, onChange, files, setFiles, answering }) {
 function AgentChat({ agents, name, session, listed }) {
   const agent = agents.find((a) => a.name === name);
   const [version, setVersion] = useState(0);
-  const [answering, setAnswering] = useState(false);
+  const [state, setState] = useState("");
   const [files, setFiles] = useState(false);
   const [now, setNow] = useState(session);
   // A new chat gets its id with the first message: that is the same conversation.
@@ -334,9 +384,9 @@ function AgentChat({ agents, name, session, listed }) {
     <aside aria-label=${t("chat.sessions")}>
       <label class="field">${t("chat.agent")}<select onChange=${(e) => go(to("chat", e.target.value))}>${agents.map((a) => html`<option value=${a.name} selected=${a.name === name}>${titleOf(a)}</option>`)}</select></label>
       <a class="button plain" href=${to("chat", name)} onClick=${() => { if (!currentPlace().segments[2]) key.current.n++; }}>${t("chat.new")}</a>
-      <${Sessions} agent=${name} current=${now} version=${version} onAnswering=${setAnswering} />
+      <${Sessions} agent=${name} current=${now} version=${version} onState=${setState} />
     </aside>
-    <${Talk} key=${name + " " + key.current.n} agent=${agent} session=${session} files=${files} setFiles=${setFiles} answering=${answering} onChange=${(id) => {
+    <${Talk} key=${name + " " + key.current.n} agent=${agent} session=${session} files=${files} setFiles=${setFiles} state=${state} onChange=${(id) => {
       key.current.session = id;
       setNow(id);
       setVersion((v) => v + 1);

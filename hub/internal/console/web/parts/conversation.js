@@ -1,9 +1,11 @@
 // The messages of a chat, as nodes that grow while an answer arrives.
-import { textOf } from "../lib/preact.js";
-import { compact, dateTime, duration, jsonOf, money, relative, t, visible } from "../app/text.js";
+import { html, render, textOf } from "../lib/preact.js";
+import { to } from "../app/router.js";
+import { compact, dateTime, duration, has, jsonOf, money, relative, t, visible } from "../app/text.js";
 import { describe } from "./basic.js";
 import { el } from "./inline.js";
 import { Budget, inSlices, Markdown, Tail } from "./markdown.js";
+import { OwnWaiting } from "./waiting.js";
 
 const labels = () => ({ copy: t("action.copy"), copied: t("action.copied"), code: t("chat.code") });
 
@@ -88,6 +90,12 @@ class Answer {
   constructor(actions) {
     this.actions = actions;
     this.question = "";
+    this.id = ""; // of the message
+    this.last = ""; // the id of the last event
+    /** The name of who answers what waits, from this page. */
+    this.by = "";
+    /** @type {Element|null} */
+    this.card = null;
     /** @type {any} */
     this.saved = null;
     this.body = el("div", {});
@@ -114,6 +122,7 @@ class Answer {
   /** reset removes all that there is of the answer. */
   reset() {
     this.endText();
+    this.settled();
     this.body.replaceChildren();
     this.folds.clear();
     this.parts.clear();
@@ -148,6 +157,40 @@ class Answer {
   conclude(text, bad) {
     this.conclusion?.remove();
     this.conclusion = this.notice(text, bad);
+  }
+
+  /** wait shows what the answer waits for. Only its owner has actions. */
+  wait(pending) {
+    this.settled();
+    for (const p of pending) {
+      const fold = this.folds.get(p.tool_use_id);
+      if (fold) fold.took.textContent = t("state.waiting");
+    }
+    if (!this.actions?.settle) {
+      this.notice(t("waits.elsewhere")).append(" ", el("a", { href: to("approvals") }, t("page.approvals")));
+      return;
+    }
+    const card = el("div", {});
+    this.card = card;
+    this.body.append(card);
+    render(html`<${OwnWaiting} pending=${pending} send=${(answers) => this.actions.settle(this, answers)} />`, card);
+    this.actions.onWait(this);
+  }
+
+  /** settled removes the card of what the answer waited for. */
+  settled() {
+    if (!this.card) return;
+    render(null, this.card);
+    this.card.remove();
+    this.card = null;
+  }
+
+  /** answered says in a line who has decided what. */
+  answered({ decision, tool_name, user_name, answered_at, reason }) {
+    if (!has("waits.was." + decision)) return;
+    const line = this.notice(t("waits.was." + decision, { tool: visible(textOf(tool_name)), user: textOf(user_name) || this.by || t("waits.someone") }));
+    if (reason) line.append(" ", el("q", {}, visible(textOf(reason))));
+    if (answered_at) line.append(" ", el("time", { datetime: answered_at, title: dateTime(answered_at) }, relative(answered_at)));
   }
 
   /** remedy shows who can do what about a failure. @param {any} error */
@@ -208,6 +251,12 @@ class Answer {
         break;
       case "permission_denied":
         this.fold(b.tool_use_id, b.tool_name || "", null).denied(b.reason);
+        break;
+      case "permission_required":
+        this.fold(b.tool_use_id, b.tool_name || "", null).took.textContent = t("state.waiting");
+        break;
+      case "answered":
+        this.answered(b);
         break;
       case "mcp_status":
         if (b.status === "failed") this.notice(t("chat.mcp_failed", { name: b.name, error: b.error || "" }), true);
@@ -323,8 +372,10 @@ class Answer {
   }
 
   /** @param {any} message @returns {Generator<any>} */
-  * showEnd({ status, createdAt, usage, model, error }) {
+  * showEnd({ status, createdAt, usage, model, error, pending }) {
     yield;
+    const waiting = status === "waiting";
+    if (waiting) this.wait(listOf(pending));
     const facts = [];
     if (createdAt) facts.push(el("time", { datetime: createdAt, title: dateTime(createdAt) }, relative(createdAt)));
     if (model || this.model) facts.push(el("span", {}, model || this.model));
@@ -340,7 +391,7 @@ class Answer {
       copy.textContent = t("action.copied");
       setTimeout(() => { copy.textContent = t("action.copy"); }, 2000);
     } }, t("action.copy"));
-    const retry = this.question && status && status !== "completed" && el("button", { type: "button", class: "button quiet small", click: () => this.actions.retry(this.question) }, t("action.retry"));
+    const retry = this.question && status && status !== "completed" && !waiting && el("button", { type: "button", class: "button quiet small", click: () => this.actions.retry(this.question) }, t("action.retry"));
     this.foot.replaceChildren(...[this.text && copy, retry, ...facts].filter(Boolean));
   }
 }
@@ -354,6 +405,7 @@ function* stored(message, question, place, { actions = null, labels = false } = 
   const answer = new Answer(actions);
   place.append(answer.node);
   if (actions) answer.question = question;
+  answer.id = textOf(message.id);
   yield* answer.blocksOf(listOf(message.content));
   if (labels && message.aigc) answer.body.append(labelOf(message.aigc));
   answer.end(message);

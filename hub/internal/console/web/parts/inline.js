@@ -28,7 +28,7 @@ export function el(name, attributes = {}, ...children) {
 const leadsHere = (url) => url.hostname.replace(/\.$/, "") === location.hostname && (!url.port || url.port === location.port);
 
 /** safeLink returns the address of a link that a user may follow, or "". */
-function safeLink(text) {
+export function safeLink(text) {
   try {
     const url = new URL(text);
     return ["http:", "https:", "mailto:"].includes(url.protocol) && !leadsHere(url) ? url.href : "";
