@@ -240,7 +240,7 @@ func TestQuestionsInTheChat(t *testing.T) {
 	}}
 	result, err := json.Marshal(asked)
 	require.NoError(t, err)
-	s.events = "event: result\ndata: " + string(result) + "\n\nevent: done\ndata: {}\n\n"
+	s.events = "event: system\ndata: {\"subtype\":\"init\",\"session_id\":\"s1\"}\n\nevent: result\ndata: " + string(result) + "\n\nevent: done\ndata: {}\n\n"
 	s.resumed = "event: partial_message\ndata: {\"partial\":{\"type\":\"text\",\"text\":\"Paid.\"}}\n\nevent: assistant\ndata: {\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"Paid.\"}]}}\n\n" +
 		"event: result\ndata: {\"subtype\":\"success\"}\n\nevent: done\ndata: {}\n\n"
 	s.answers = make(chan string, 10)

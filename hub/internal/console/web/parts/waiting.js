@@ -44,9 +44,8 @@ const awake = 500; // milliseconds after which the buttons of a card react: it m
 function Call({ call, choice, choose, ready, note }) {
   const isQuestion = call.kind === "question";
   const asked = isQuestion ? askedOf(call.schema) : [];
-  const set = (values) => choose({ ...choice, ...values });
   const button = (kind, text) => html`<${Button} kind=${choice.kind === kind ? "chosen" : "plain"} disabled=${!ready} aria-pressed=${choice.kind === kind ? "true" : "false"}
-    ...${["reject", "decline", "cancel"].includes(kind) ? {} : noEnter} action=${() => choose({ ...choice, kind, problems: [] }, true)}>${text}</${Button}>`;
+    ...${["reject", "decline", "cancel"].includes(kind) ? {} : noEnter} action=${() => choose({ kind, problems: [] }, true)}>${text}</${Button}>`;
   return html`<div class="call">
     <h2>${isQuestion ? (call.server ? t("waits.question_of", { name: exact(call.server) }) : t("waits.question")) : html`${t("waits.approval")} <code><${Exact} text=${call.tool_name} /></code>`}</h2>
     ${call.reason && html`<p class="why"><${Exact} text=${call.reason} /></p>`}
@@ -54,17 +53,22 @@ function Call({ call, choice, choose, ready, note }) {
     ${call.kind === "client_tool" && html`<pre class="exact" tabindex="0" role="group" aria-label=${t("chat.input")}>${escaped(jsonOf(call.input))}</pre>`}
     ${call.url && html`<${Address} url=${textOf(call.url)} />`}
     ${note && html`<p class="note info">${note}</p>`}
-    ${choose && html`${isQuestion && html`<${Values} asked=${asked} texts=${choice.texts} problems=${choice.problems} set=${(i, text) => set({ texts: choice.texts.map((before, n) => (n === i ? text : before)), problems: [] })} />`}
+    ${choose && html`${isQuestion && html`<${Values} asked=${asked} texts=${choice.texts} problems=${choice.problems} set=${(i, text) => choose({ texts: choice.texts.map((before, n) => (n === i ? text : before)), problems: [] })} />`}
       <div class="buttons" role="group" aria-label=${t("waits.decision")}>${isQuestion ? [button("accept", t("waits.accept")), button("decline", t("waits.decline")), button("cancel", t("action.cancel"))]
     : [button("approve", t("waits.approve")), button("reject", t("waits.reject")), button("edit", t("waits.edit"))]}</div>
-      ${choice.kind === "reject" && html`<${Field} label=${t("waits.reason")} help=${t("waits.reason_help")}>${(a) => html`<input ...${a} maxlength="2000" autocomplete="off" value=${choice.reason} onInput=${(e) => set({ reason: e.target.value })} />`}</${Field}>`}
-      ${choice.kind === "edit" && html`<${Field} label=${t("waits.input")} help=${t("waits.input_help")} error=${choice.problems[0]}>${(a) => html`<textarea ...${a} class="code exact" rows=${Math.min(16, choice.input.split("\n").length + 1)} spellcheck="false" value=${choice.input} onInput=${(e) => set({ input: e.target.value, problems: [] })}></textarea>`}</${Field}>`}`}
+      ${choice.kind === "reject" && html`<${Field} label=${t("waits.reason")} help=${t("waits.reason_help")}>${(a) => html`<input ...${a} maxlength="2000" autocomplete="off" value=${choice.reason} onInput=${(e) => choose({ reason: e.target.value })} />`}</${Field}>`}
+      ${choice.kind === "edit" && html`<${Field} label=${t("waits.input")} help=${t("waits.input_help")} error=${choice.problems[0]}>${(a) => html`<textarea ...${a} class="code exact" rows=${Math.min(16, choice.input.split("\n").length + 1)} spellcheck="false" value=${choice.input} onInput=${(e) => choose({ input: e.target.value, problems: [] })}></textarea>`}</${Field}>`}`}
   </div>`;
 }
 
 /** Waiting is a card of all that an answer waits for. send takes the answers, and can fail. An approval that the user may not give has a note. */
 export function Waiting({ pending, may, note, send }) {
   const [choices, setChoices] = useState(() => pending.map(first));
+  const latest = useRef(choices); // also before the next rendering
+  const decide = (all) => {
+    latest.current = all;
+    setChoices(all);
+  };
   const [fault, setFault] = useState(/** @type {any} */ (null));
   const [ready, setReady] = useState(false);
   const sending = useRef(false);
@@ -78,7 +82,7 @@ export function Waiting({ pending, may, note, send }) {
   const noteOf = (p) => (isProgram ? t("waits.program") : isMine(p) ? "" : note);
   const submit = async (all) => {
     const results = pending.map((p, i) => (isMine(p) ? answerOf(p, all[i]) : {}));
-    setChoices(all.map((choice, i) => results[i].wrong || choice));
+    decide(all.map((choice, i) => results[i].wrong || choice));
     if (sending.current || results.some((r) => r.wrong)) return;
     sending.current = true;
     setFault(null);
@@ -91,10 +95,10 @@ export function Waiting({ pending, may, note, send }) {
       sending.current = false;
     }
   };
-  const choose = (i) => (choice, decided) => {
-    const all = choices.map((before, n) => (n === i ? choice : before));
-    setChoices(all);
-    return decided && mine.length === 1 && !["reject", "edit"].includes(choice.kind) ? submit(all) : undefined;
+  const choose = (i) => (values, decided) => {
+    const all = latest.current.map((before, n) => (n === i ? { ...before, ...values } : before));
+    decide(all);
+    return decided && mine.length === 1 && !["reject", "edit"].includes(values.kind) ? submit(all) : undefined;
   };
   const chosen = pending.filter((p, i) => isMine(p) && choices[i].kind).length;
   const only = mine.length === 1 ? choices[pending.indexOf(mine[0])].kind : "";
