@@ -14,7 +14,7 @@ const waits = "/api/v1/approvals"
 
 func init() {
 	for _, field := range []string{"schema", "url", "server"} {
-		const reason = "it takes an MCP server that asks: chat.TestQuestions"
+		const reason = "it takes an MCP server that asks: console.TestQuestionsInTheChat"
 		unseenChats["GET /api/v1/approvals 200 items "+field] = reason
 		unseenChats["GET /api/v1/approvals/{id} 200 "+field] = reason
 		unseenChats["GET /api/v1/agents/{name}/chat/sessions/{id}/messages 200 items pending "+field] = reason
