@@ -24,7 +24,6 @@ type waiter struct {
 	*bench
 
 	cwd, state string
-	change     func(*runtime.Config)
 }
 
 // start starts the runtime, or another one with the same directories.

@@ -227,6 +227,7 @@ func (a *responseRun) follow(ctx context.Context, previous responseID, run wire.
 	if _, taken := a.s.followed.LoadOrStore(previous.session, true); taken {
 		return false, nil
 	}
+
 	defer a.s.followed.Delete(previous.session)
 	last, err := a.s.lastRun(ctx, previous.session)
 	if err != nil {
