@@ -58,18 +58,18 @@ func TestHostileToolsDoNotEndTheHub(t *testing.T) {
 	for c := 'b'; c <= 'z'; c++ {
 		doubling += "," + string(c) + "=" + string(c-1) + "+" + string(c-1)
 	}
-	const stack, memory = "limit of the stack", "limit of memory"
+	const stack, memory = "limit of the stack", "limit of memory|did not load in time" // whichever a busy machine reaches first
 	for name, row := range map[string]struct{ source, limit string }{
 		"a regular expression":     {"let x\n/'/;" + strings.Repeat("(", 260_000) + "'\n" + good, stack},
 		"enums":                    {doubling + ",A=z+z,B=A+A,C=B+B}\n" + good, memory},
 		"a loop":                   {"for (;;);", "the name must be a literal"},
-		"escapes":                  {strings.Repeat(`\u{`, 5<<20/3), "a.ts:1:"},
+		"escapes":                  {strings.Repeat(`\u{`, 5<<20/3), `a\.ts:1:`},
 		"a definition without end": {"const all = []; for (;;) all.push({}); export default all", "the name must be a literal"},
 	} {
 		res := do(t, uploadOf(t, p.URL, admin, row.source))
 		require.Equal(t, http.StatusUnprocessableEntity, res.status, "%s: %s", name, res.text)
 		require.Equal(t, "artifact_invalid", res.body["code"], name)
-		require.Contains(t, res.body["message"], row.limit, name)
+		require.Regexp(t, row.limit, res.body["message"], name)
 		require.Empty(t, processes(path, js.WorkerArg), name)
 	}
 	res := do(t, uploadOf(t, p.URL, admin, "for (;;) throw 1\n"+good)) // it is not executed

@@ -17,7 +17,7 @@ import (
 )
 
 const faultsYAML = `
-limits: {mcpConnectTimeout: 1s, mcpStartTimeout: 1s, toolTimeout: 1s}
+limits: {mcpConnectTimeout: 3s, mcpStartTimeout: 3s, toolTimeout: 1s}
 agents:
   - id: a
     model: m
