@@ -29,6 +29,7 @@ var harmless = map[string]string{
 	"POST /api/v1/admin/runs/:id/cancel":                                   "there is no answer in progress: chat.TestRunsAreListedAndCancelled",
 	"POST /api/v1/agents/:name/chat/sessions/:id/cancel":                   "it is a conflict without an answer: TestAccessEndsForStreams",
 	"POST /api/v1/agents/:name/chat/sessions/:id/messages/:message/cancel": "it is a conflict after the answer: chat.TestCancelOfAnAnswer",
+	"POST /api/v1/approvals/:id":                                           "nothing waits, and an agent that waits needs a model: chat.TestARoleApproves",
 	"POST /api/v1/admin/chat/sessions/:id/messages/:message/cancel":        "it is a conflict after the answer: chat.TestAdministratorsFollowAnswers",
 }
 

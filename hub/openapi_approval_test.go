@@ -20,6 +20,9 @@ func init() {
 		unseenChats["GET /api/v1/agents/{name}/chat/sessions/{id}/messages 200 items pending "+field] = reason
 		unseenChats["GET /api/v1/admin/chat/sessions/{id}/messages 200 items pending "+field] = reason
 	}
+	for _, of := range []string{"agents/{name}", "admin"} {
+		unseenChats["GET /api/v1/"+of+"/chat/sessions/{id}/messages/{message}/events 204"] = "chat.TestAReaderContinuesAfterEachEvent"
+	}
 	unseenChats["GET /api/v1/approvals 200 items input"] = "only of one"
 	unseenChats["GET /api/v1/approvals 200 items truncated"] = "it takes 4 KiB: chat.TestHostileCalls"
 	unseenChats["GET /api/v1/approvals/{id} 200 truncated"] = "only of a list"

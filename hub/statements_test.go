@@ -59,6 +59,7 @@ var allTenants = map[string]string{
 	"deployment: SELECT ? FROM deployments WHERE key_digest":         "by the hash of a random value, before the tenant is known",
 	"chat/relay: SELECT pg_advisory_xact_lock":                       "the argument contains the tenant and the user",
 	"chat/relay: SELECT run_id, cancel, followed FROM chat_runs":     "a hub has runs of all tenants",
+	"chat/relay: DELETE FROM chat_runs WHERE run_id IN":              "of a hub, by ids that are unique in all tenants",
 	"chat/relay: UPDATE chat_runs SET followed":                      "a hub follows answers of all tenants",
 	"chat/relay: SELECT ? FROM chat_runs WHERE hub_id":               "the sweep is for all tenants",
 	"chat/relay: DELETE FROM chat_transcripts WHERE keep_until":      "the sweep is for all tenants",
