@@ -156,7 +156,9 @@ func open(t *testing.T, url string, change ...func(*config)) *server {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, s.service.Close())
-		require.Empty(t, background.String())
+		for line := range strings.Lines(background.String()) {
+			require.Contains(t, line, `"msg":"renew hub"`, "only a busy machine delays that")
+		}
 	})
 	cfg.push.Chats = s.service
 	s.pushes, err = pushes.New(cfg.push)
