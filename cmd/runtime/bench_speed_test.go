@@ -41,8 +41,9 @@ func BenchmarkRunObserved(b *testing.B) {
 	speed{answer: "burst", clients: 16, runsEach: 75, warmups: 1, rounds: 15, subjects: subjects}.measure(b)
 }
 
-// BenchmarkRunProtocols is RunFullSpeed with the protocols of OpenAI. The first server has the native
-// stream, and is the limit of the others. A run of the last one is a blocking chat completion.
+// BenchmarkRunProtocols is RunFullSpeed with the protocols of OpenAI. The first server has the
+// native stream, and is the limit of the others. A run of the last one is a blocking chat
+// completion.
 func BenchmarkRunProtocols(b *testing.B) {
 	chat := func(stream bool) func(int) []byte {
 		return func(n int) []byte {

@@ -47,8 +47,8 @@ func Find(origin, code string) (Fault, bool) {
 // variable is a word of the code of a command that is any text.
 var variable = pattern.Compile(`\b(TEXT|NAME|NAMES|NUMBER|TIME|FILE|DIR|ARCHIVE|ADDRESS|COMMAND|AGENT|PROVIDER)\b`)
 
-// Of returns the faults whose code is the text or what precedes a colon in it, in any letter case. If
-// there are none, it returns those of what follows the first colon. Those of "" are all.
+// Of returns the faults whose code is the text or what precedes a colon in it, in any letter case.
+// If there are none, it returns those of what follows the first colon. Those of "" are all.
 func Of(text string) []Fault {
 	found := slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool { return text != "" && !f.is(text) })
 	if _, rest, ok := strings.Cut(text, ": "); ok && len(found) == 0 && rest != "" {

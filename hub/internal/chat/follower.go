@@ -256,7 +256,8 @@ func (f *follower) read(ctx context.Context, run relay.AnswerRun, now progress, 
 	}
 
 	next := &stored{progress: now, message: m, ended: ended, release: release}
-	next.answer.SessionID, next.answer.MessageID, next.answer.Model, next.answer.Ended = run.SessionID, m.ID, m.Model, ended
+	next.answer.SessionID, next.answer.MessageID = run.SessionID, m.ID
+	next.answer.Model, next.answer.Ended = m.Model, ended
 	next.answer.Blocks = relay.Labelled(m.Text, m.Content, m.Notice, m.NoticeAt)
 	if m.Usage != nil {
 		next.answer.Usage = *m.Usage

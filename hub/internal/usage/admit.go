@@ -29,8 +29,8 @@ func (s *Service) Lock(ctx context.Context, tx *sql.Tx, r CountedRun, key string
 	return lockBudgets(ctx, tx, r, key)
 }
 
-// Unlocked is a condition of SQL that takes the lock of the hard limit of an agent, if it has one, as
-// Lock does, and holds unless another transaction has it. The arguments are expressions.
+// Unlocked is a condition of SQL that takes the lock of the hard limit of an agent, if it has one,
+// as Lock does, and holds unless another transaction has it. The arguments are expressions.
 func Unlocked(tenantID, agentName string) string {
 	return `(NOT EXISTS (SELECT 1 FROM usage_budgets AS b WHERE b.tenant_id = ` + tenantID + ` AND b.kind = 'agent' AND b.name = ` + agentName + ` AND b.hard > 0)
 		OR pg_try_advisory_xact_lock(hashtext('` + lockPrefix + `' || ` + tenantID + ` || ' ' || ` + agentName + `)))`

@@ -191,9 +191,9 @@ func (e *Engine) contentProblem(ctx context.Context, asked *wire.Pending, conten
 	return ""
 }
 
-// judgeAgain returns a ChangedError if a call that would be executed as it was shown is not permitted
-// any more, or would execute something else. Calls of tools of servers that are not connected are
-// judged when they run.
+// judgeAgain returns a ChangedError if a call that would be executed as it was shown is not
+// permitted any more, or would execute something else. Calls of tools of servers that are not
+// connected are judged when they run.
 func (e *Engine) judgeAgain(ctx context.Context, call *answeredCall) error {
 	if call.answer.Decision == runvalue.DecisionReject || call.answer.Input != nil {
 		return nil

@@ -31,8 +31,8 @@ var reserved = []string{
 	"Read", "Write", "Edit", "Glob", "Grep", "Bash", "WebFetch", "TodoWrite", "Skill", "Task", "ListMcpResources", "ReadMcpResource",
 }
 
-// CheckClientTools returns why the tools of a client cannot be used next to those of the agent. Their
-// names are valid and differ from each other.
+// CheckClientTools returns why the tools of a client cannot be used next to those of the agent.
+// Their names are valid and differ from each other.
 func (e *Engine) CheckClientTools(tools []wire.ClientTool) error {
 	taken := map[string]bool{}
 	for _, name := range reserved {

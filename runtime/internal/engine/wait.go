@@ -84,8 +84,8 @@ var (
 	errNotText = errors.New("the call cannot be shown to a person, who would have to approve it: it has bytes that are not UTF-8")
 )
 
-// pendingCopies is how often what waits is in memory, at most: as text, as the stored line, and in the
-// result with its event.
+// pendingCopies is how often what waits is in memory, at most: as text, as the stored line, and in
+// the result with its event.
 const pendingCopies = 4
 
 // pendingLimit bounds the values of what waits. A client accepts twice as many in one event.
@@ -169,7 +169,9 @@ func (r *runState) judge(ctx context.Context, e *offeredTool, block *model.Block
 		return nil
 	}
 
-	w.Pending.Kind, w.Pending.Executed, w.Pending.Reason, w.reason = runvalue.InputApproval, text, reason.Error(), reason
+	w.reason = reason
+	w.Pending.Kind = runvalue.InputApproval
+	w.Pending.Executed, w.Pending.Reason = text, reason.Error()
 	if string(form) != string(block.Input) {
 		w.Form = form
 	}

@@ -86,7 +86,8 @@ func (in *input) say(text string) {
 
 // respond begins an item of the assistant.
 func (in *input) respond() {
-	in.said, in.mixed, in.session, in.answers, in.foreign = "", true, "", nil, false
+	in.said, in.session, in.answers = "", "", nil
+	in.mixed, in.foreign = true, false
 }
 
 func (in *input) add(item *inputItem, names map[string]string) error {

@@ -37,9 +37,9 @@ func savePartials(ctx context.Context, tx *sql.Tx, all []partial, hubID string) 
 // COMMIT whose outcome was unknown.
 var errNotOwned = errors.New("the hub does not have the run of the session")
 
-// saveAnswers stores answers that have ended with what they wait for, releases their sessions, and sets saved to whether the
-// end is stored and the session still exists. With errNotOwned, which is of one of them, the
-// transaction must not commit.
+// saveAnswers stores answers that have ended with what they wait for, releases their sessions, and
+// sets saved to whether the end is stored and the session still exists. With errNotOwned, which is
+// of one of them, the transaction must not commit.
 func saveAnswers(ctx context.Context, tx *sql.Tx, all []*Answer, hubID string, now time.Time) error {
 	sessions, runs := []any{db.Micros(now)}, []any{hubID}
 	for _, a := range all {
