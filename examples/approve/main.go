@@ -1,11 +1,10 @@
-// Command approve runs an agent of a runtime, and asks about each call that nobody approved in
-// advance:
+// Command approve runs an agent of a runtime, and asks about each call that needs an approval:
 //
 //	go run ./cmd/runtime &
 //	go run ./examples/approve '/tool Bash {"command":"date > now"}'
 //
-// The run ends waiting, and a later run of the session brings the answers. Nothing is open in
-// between: the answers could come days later, and from another program.
+// The run ends, and a later run of the session has the decisions. No connection is open between
+// them: the decisions may follow days later, and from another program.
 package main
 
 import (

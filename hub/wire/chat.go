@@ -51,7 +51,7 @@ type ChatMessage struct {
 	AIGC json.RawMessage `json:"aigc,omitempty"`
 	// Those that were used up to their soft limits at the end of the answer. Absent without one.
 	Budgets []Budget `json:"budgets,omitempty"`
-	// What the answer waits for and nobody has answered. Only with the status waiting.
+	// The calls and questions without a decision. Only with the status waiting.
 	Pending []wire.Pending `json:"pending,omitempty"`
 	// Only of a failed answer.
 	Error     *ChatError `json:"error,omitempty"`

@@ -29,9 +29,8 @@ var (
 	errIncomplete = errors.New("answers are missing")
 )
 
-// resume stores answers of what an answer waits for, with who gave them, and if none is missing, the
-// run that continues the answer. It fails with errIncomplete after it has stored them if one is
-// missing.
+// resume stores decisions and their authors, and if none is missing, the run that continues the
+// answer. It fails with errIncomplete after it has stored them if one is missing.
 func (m *exchange) resume(_ context.Context, a *relay.Answer) (runtimewire.RunRequest, error) {
 	var request runtimewire.RunRequest
 	var outcome error // of a change that is made

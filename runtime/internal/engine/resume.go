@@ -168,7 +168,7 @@ func (a *answeredCall) permits(form json.RawMessage, reason error) error {
 	return nil
 }
 
-// maxChanged bounds what the model is told about an input that it did not write, in bytes.
+// maxChanged bounds the input in a result whose model did not write it, in bytes.
 const maxChanged = 4 << 10
 
 // explain returns the result of a call with what the model does not know about it.

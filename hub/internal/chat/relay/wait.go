@@ -64,7 +64,7 @@ func (w Wait) Encode() (string, error) {
 	return string(text), nil
 }
 
-// Pending returns what nobody has answered.
+// Pending returns the calls and questions without a decision.
 func (w Wait) Pending() []runtimewire.Pending {
 	var all []runtimewire.Pending
 	for _, c := range w.Calls {
