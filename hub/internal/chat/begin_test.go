@@ -26,11 +26,12 @@ import (
 type beginning struct {
 	relay.Deployments
 
-	n atomic.Int64
+	n    atomic.Int64
+	left sync.Map // the contexts of requests, by their number
 }
 
 func (b *beginning) Endpoint(ctx context.Context, tenantID, agentName string) (deployment.Endpoint, error) {
-	b.n.Add(1)
+	b.left.Store(b.n.Add(1), ctx)
 	return b.Deployments.Endpoint(ctx, tenantID, agentName)
 }
 
@@ -98,6 +99,14 @@ func TestMessagesThatBeginTogether(t *testing.T) {
 			ask(gone, "a client that leaves", user("left"), left, hello)
 			require.Eventually(t, func() bool { return begins.n.Load() == 31 }, patience, time.Millisecond)
 			leave()
+			require.Eventually(t, func() bool {
+				gone := false
+				begins.left.Range(func(_, ctx any) bool {
+					gone = gone || ctx.(context.Context).Err() != nil
+					return !gone
+				})
+				return gone
+			}, patience, time.Millisecond, "the hub knows that it has left")
 			return nil
 		}))
 		calls.Wait()

@@ -203,6 +203,9 @@ func TestAnswersThatEndTogether(t *testing.T) {
 			require.NoError(t, err)
 			close(gate)
 			ends.Wait()
+			for _, answer := range answers { // the hub has received the end
+				answer.until("result")
+			}
 			return nil
 		}))
 		for i, answer := range answers {
