@@ -160,14 +160,15 @@ func (s *Service) DeleteSession(ctx context.Context, caller api.Caller, agentNam
 }
 
 func (s *Service) delete(ctx context.Context, caller api.Caller, ref reference) error {
-	var runID string
 	return s.store.Change(ctx, store.Change{Caller: caller}, func(tx *store.Tx) error {
-		deleted, err := findSession(ctx, tx.Tx, ref)
+		found, err := findSession(ctx, tx.Tx, ref)
 		if err != nil {
 			return err
 		}
 
-		if runID, err = deleteSession(ctx, tx.Tx, deleted); err != nil {
+		// An answer may have begun or ended in the meantime.
+		deleted, runID, err := deleteSession(ctx, tx.Tx, found)
+		if err != nil {
 			return err
 		}
 

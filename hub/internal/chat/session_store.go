@@ -124,21 +124,19 @@ func insertSession(ctx context.Context, tx *sql.Tx, s session) (bool, error) {
 
 func userSearch(name, id string) string { return strings.ToLower(name + "\n" + id) }
 
-// deleteSession deletes a session with its messages. It returns the id of the run in progress, if
-// there is one, whose hub cancels it. The run remains until it has ended.
-func deleteSession(ctx context.Context, tx *sql.Tx, s session) (string, error) {
+// deleteSession deletes a session with its messages. It returns the session as of its deletion, and
+// the id of the run in progress, if there is one, whose hub cancels it. The run remains until it has
+// ended.
+func deleteSession(ctx context.Context, tx *sql.Tx, s session) (session, string, error) {
+	deleted, err := scanSession(tx.QueryRowContext(ctx,
+		`DELETE FROM chat_sessions WHERE tenant_id = $1 AND key = $2 RETURNING `+sessionColumns, s.TenantID, s.Key))
+	if err != nil {
+		return session{}, "", db.WrapOne("delete chat session", err, noSession()) // a concurrent call was first
+	}
+
 	var runID string
-	err := tx.QueryRowContext(ctx, `UPDATE chat_runs SET cancel = TRUE WHERE tenant_id = $1 AND session_key = $2 RETURNING run_id`, s.TenantID, s.Key).Scan(&runID)
-	if err := db.WrapOne("cancel run of chat session", err, nil); err != nil {
-		return "", err
-	}
-
-	n, err := db.Affected(ctx, tx, "delete chat session", `DELETE FROM chat_sessions WHERE tenant_id = $1 AND key = $2`, s.TenantID, s.Key)
-	if err == nil && n == 0 { // a concurrent call was first
-		err = noSession()
-	}
-
-	return runID, err
+	err = tx.QueryRowContext(ctx, `UPDATE chat_runs SET cancel = TRUE WHERE tenant_id = $1 AND session_key = $2 RETURNING run_id`, s.TenantID, s.Key).Scan(&runID)
+	return deleted, runID, db.WrapOne("cancel run of chat session", err, nil)
 }
 
 // advanceSession reserves the next two seqs of a session, whose row it locks, and returns it. size

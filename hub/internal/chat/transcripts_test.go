@@ -1,11 +1,13 @@
 package chat_test
 
 import (
+	"database/sql"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +18,8 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/deployment"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 )
 
 // front puts a proxy in front of the runtime, which records the sessions that are deleted.
@@ -120,6 +124,63 @@ func TestTranscriptOfAChatThatIsDeletedDuringItsAnswer(t *testing.T) {
 			answer.rest()
 			require.Eventually(t, func() bool { return len(deleted()) > answers && deleted()[answers] == transcript }, patience, 20*time.Millisecond)
 		}
+	})
+}
+
+// A chat is deleted as a concurrent transaction leaves it: with the transcript of an answer that ends,
+// and the run of one that begins.
+func TestAChatThatIsDeletedWhileItChanges(t *testing.T) {
+	each(t, nil, func(t *testing.T, s *server) {
+		s.joins("another hub")
+		deleted := s.front()
+		path := session(s.ada())
+		status := make(chan int, 1)
+		require.NoError(t, s.db.Tx(t.Context(), func(tx *sql.Tx) error {
+			_, err := tx.ExecContext(t.Context(), `UPDATE chat_sessions SET runtime_session = 'transcript'`)
+			require.NoError(t, err)
+			_, err = tx.ExecContext(t.Context(), `INSERT INTO chat_runs (run_id, tenant_id, session_key, agent_name, hub_id)
+				SELECT '1', tenant_id, key, agent_name, 'another hub' FROM chat_sessions`)
+			require.NoError(t, err)
+			req := s.ada().Request(http.MethodDelete, path, nil)
+			go func() {
+				res, err := http.DefaultClient.Do(req)
+				if err != nil {
+					close(status)
+					return
+				}
+				_ = res.Body.Close()
+				status <- res.StatusCode
+			}()
+			if s.db.Engine() == db.PostgreSQL {
+				s.awaitLock()
+			}
+			return nil
+		}))
+		require.Equal(t, http.StatusNoContent, <-status)
+		require.Equal(t, 1, s.number(`SELECT COUNT(*) FROM chat_runs WHERE cancel`))
+		require.Eventually(t, func() bool { return slices.Contains(deleted(), "transcript") }, patience, 10*time.Millisecond)
+	})
+}
+
+// A runtime that is still ending a run does not delete its transcript, which is deleted soon after.
+func TestATranscriptInUseIsDeletedSoon(t *testing.T) {
+	with(t, nil, func(t *testing.T, s *server) {
+		ada := s.ada()
+		path := session(ada)
+		say(t, ada, path, "hello")
+		var calls atomic.Int32
+		s.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if calls.Add(1) > 1 {
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusConflict)
+			_, _ = fmt.Fprintf(w, `{"error":%q}`, runvalue.SessionBusy)
+		}))
+		ada.Delete(path).Want(http.StatusNoContent)
+		require.Eventually(t, func() bool { return s.transcripts() == 0 }, patience, 10*time.Millisecond)
+		require.EqualValues(t, 2, calls.Load())
 	})
 }
 

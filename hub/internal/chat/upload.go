@@ -149,7 +149,7 @@ func (s *Service) storeUpload(ctx context.Context, tx *sql.Tx, u upload, sum *qu
 	case !created:
 		return s.replace(ctx, tx, u, sum)
 	case !u.fits(sum, quota{sessions: 1, bytes: u.session.Size}):
-		_, err := deleteSession(ctx, tx, u.session)
+		_, _, err := deleteSession(ctx, tx, u.session)
 		return err
 	}
 

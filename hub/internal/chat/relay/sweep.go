@@ -121,7 +121,7 @@ func (r *Relay) observe(runs ...usage.CountedRun) {
 }
 
 // deleteTranscripts deletes the transcripts that are due in their runtimes. Those of a runtime that
-// does not respond, or has one in use, are due again later.
+// does not respond are due again later, and one in use with the next sweep.
 func (r *Relay) deleteTranscripts(ctx context.Context) error {
 	all, err := claimTranscripts(ctx, r.store.DB.Write(), r.store.Now())
 	if err != nil {
@@ -155,7 +155,11 @@ func (r *Relay) deleteTranscriptsOf(ctx context.Context, transcripts []Transcrip
 		}
 
 		switch {
-		case errors.Is(err, client.ErrSessionBusy):
+		case errors.Is(err, client.ErrSessionBusy): // its run ends
+			if err := InsertTranscript(ctx, r.store.DB.Write(), t, r.store.Now()); err != nil {
+				return err
+			}
+
 			continue
 		case err != nil && !errors.Is(err, code.AgentNotDeployed) && !errors.Is(err, wire.NotFound):
 			return nil // it is stopped or does not respond: the transcripts are due again

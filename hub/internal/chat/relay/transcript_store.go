@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/db"
@@ -24,12 +23,12 @@ type Transcript struct{ TenantID, AgentName, RuntimeSession string }
 
 // InsertTranscript records that a transcript has to be deleted in the runtime: that of a deleted
 // chat, or one that no chat continues.
-func InsertTranscript(ctx context.Context, tx *sql.Tx, t Transcript, now time.Time) error {
+func InsertTranscript(ctx context.Context, q db.Querier, t Transcript, now time.Time) error {
 	if t.RuntimeSession == "" {
 		return nil
 	}
 
-	return db.Exec(ctx, tx, "insert deleted transcript", `INSERT INTO chat_transcripts (tenant_id, agent_name, runtime_session, due_at, keep_until)
+	return db.Exec(ctx, q, "insert deleted transcript", `INSERT INTO chat_transcripts (tenant_id, agent_name, runtime_session, due_at, keep_until)
 		VALUES ($1, $2, $3, $4, $5) ON CONFLICT (tenant_id, agent_name, runtime_session) DO UPDATE SET due_at = excluded.due_at`,
 		t.TenantID, t.AgentName, t.RuntimeSession, db.Micros(now), db.Micros(now.Add(keptTranscript)))
 }
