@@ -225,6 +225,10 @@ func (res *result) event() wire.Payload {
 		Type: "result", Subtype: runvalue.ResultSuccess, RunID: res.info.RunID, SessionID: res.info.SessionID,
 		NumTurns: res.NumTurns, DurationMs: res.duration.Milliseconds(), Usage: res.Usage, Others: res.Others,
 	}
+	if res.FormerTurns > 0 {
+		event.TotalTurns = res.FormerTurns + res.NumTurns
+	}
+
 	if res.state == wire.StateFailed {
 		event.IsError, event.Subtype = true, res.subtype
 		event.ErrorType, event.Errors = res.errorType, []string{res.message}

@@ -118,7 +118,7 @@ func (rt *Runtime) cancelRun(w http.ResponseWriter, _ *http.Request, ps httprout
 // agent.
 func (rt *Runtime) findAgent(agentID string, req *wire.RunRequest) (*hosted, error) {
 	switch {
-	case strings.TrimSpace(req.Message) == "" && len(req.Answers) == 0:
+	case strings.TrimSpace(req.Message) == "" && req.Answers == nil:
 		return nil, invalid("message is required")
 	case req.SessionID != nil && !ids.ValidSession(*req.SessionID):
 		return nil, invalid("sessionId must be 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'")
@@ -206,7 +206,7 @@ func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunReque
 		return nil, rejectedError, err
 	}
 
-	if (req.RequireSession || len(req.Answers) > 0) && !s.Resumed() {
+	if (req.RequireSession || answers(req)) && !s.Resumed() {
 		if err := s.Close(); err != nil {
 			return nil, rejectedError, fmt.Errorf("close new session: %w", err)
 		}
@@ -214,7 +214,7 @@ func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunReque
 		return nil, rejectedUnknown, &Error{http.StatusConflict, wire.ErrorBody{Error: runvalue.UnknownSession, SessionID: sessionID}}
 	}
 
-	answers, err := rt.checkAnswers(ctx, h, s, req)
+	checked, err := rt.checkAnswers(ctx, h, s, req)
 	if err != nil {
 		if closeErr := s.Close(); closeErr != nil {
 			rt.cfg.Logger.Error("close session", "err", closeErr, "session_id", sessionID)
@@ -223,7 +223,7 @@ func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunReque
 		return nil, rejectedAnswers, err
 	}
 
-	x = rt.newExecution(h, entry, s, req, answers)
+	x = rt.newExecution(h, entry, s, req, checked)
 	x.memory = memory
 	if err := entry.Start(); err != nil {
 		_ = x.closeSession() // which logs it

@@ -43,6 +43,10 @@ func (x *execution) record(p wire.Payload) {
 	switch event := p.(type) {
 	case *wire.PartialMessage, *wire.Done:
 		return
+	case *wire.System:
+		if event.Subtype == runvalue.SystemAnswered {
+			return // it is stored with the end of the wait
+		}
 	case *wire.Assistant:
 		if event.ParentToolUseID == nil {
 			short := *event

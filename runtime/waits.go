@@ -32,7 +32,7 @@ func (rt *Runtime) checkInputs(req *wire.RunRequest) error {
 		return invalid(fmt.Sprintf("inputs must have at most %d entries", maxInputs))
 	case len(req.Inputs) > 0 && !rt.stores(req):
 		return invalid("a run with inputs is stored: store must not be false")
-	case len(req.Answers) > 0 && req.SessionID == nil:
+	case answers(req) && req.SessionID == nil:
 		return invalid("answers need a sessionId")
 	case len(req.Answers) > runvalue.MaxPending:
 		return invalid(fmt.Sprintf("answers must have at most %d entries", runvalue.MaxPending))
@@ -57,13 +57,19 @@ func (rt *Runtime) checkInputs(req *wire.RunRequest) error {
 	return checkClientTools(req.ClientTools)
 }
 
+// answers reports whether a request answers what waits. One without a message and with no answers
+// asks what waits: all answers are missing.
+func answers(req *wire.RunRequest) bool {
+	return len(req.Answers) > 0 || strings.TrimSpace(req.Message) == ""
+}
+
 // checkAnswers returns the answers of a request for its run, or nil if it has none.
 func (rt *Runtime) checkAnswers(ctx context.Context, h *hosted, s session.Session, req *wire.RunRequest) (*engine.Answers, error) {
-	if len(req.Answers) == 0 {
+	if !answers(req) {
 		return nil, nil
 	}
 
-	answers, err := h.engine.CheckAnswers(ctx, s, req.Answers)
+	checked, err := h.engine.CheckAnswers(ctx, s, req.Answers)
 	if changed, ok := errors.AsType[*engine.ChangedError](err); ok {
 		return nil, errCallChanged(s.ID(), changed.Reason)
 	}
@@ -78,7 +84,7 @@ func (rt *Runtime) checkAnswers(ctx context.Context, h *hosted, s session.Sessio
 		return nil, errNotWaiting(s.ID())
 	}
 
-	return answers, err
+	return checked, err
 }
 
 const (

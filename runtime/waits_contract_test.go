@@ -22,6 +22,7 @@ func (c *contract) waits() {
 	require.Len(c.t, first.Pending, 3)
 	c.unforeseen = true // what waits is not in the document
 	require.Equal(c.t, 400, c.call(b, "POST", runs, answersTo(first, approve), asJSON...).status)
+	require.Equal(c.t, 400, c.call(b, "POST", runs, `{"sessionId":"`+first.SessionID+`","answers":[]}`).status)
 	c.unforeseen = false
 	answers := answersTo(first, approve, `"output":"x","isError":false`, reject+`,"reason":"No."`)
 	question := c.call(b, "POST", runs, answers)
@@ -40,7 +41,7 @@ func (c *contract) waits() {
 	require.Equal(c.t, 409, changed.status)
 	require.Contains(c.t, changed.body, "Call changed")
 	for _, body := range []string{
-		`{"sessionId":"s","answers":[]}`, `{"answers":[{"id":"a","decision":"approve"}]}`, `{"message":"x","inputs":["x"]}`,
+		`{"answers":[{"id":"a","decision":"approve"}]}`, `{"message":"x","inputs":["x"]}`,
 		`{"message":"x","inputs":["client_tool"],"clientTools":[{"name":"a b"}]}`, `{"sessionId":"s","answers":[{"id":"a","decision":"x"}]}`,
 		`{"sessionId":"s","answers":[{"id":"a","decision":"approve","input":[]}]}`,
 	} {

@@ -192,19 +192,32 @@ func (s *memorySession) Record(event json.RawMessage) error {
 	}
 
 	s.entry.events += len(event)
-	s.entry.entries = append(s.entry.entries, TranscriptEntry{Time: time.Now().UTC(), Run: s.run, Event: bytes.Clone(event)})
-	s.addBytes(entryBytes + int64(len(event)))
+	s.addEvent(event)
 	return nil
 }
 
 func (s *memorySession) Waiting() json.RawMessage { return s.entry.waiting }
 
-func (s *memorySession) SetWaiting(_ context.Context, waiting json.RawMessage) error {
+func (s *memorySession) SetWaiting(_ context.Context, waiting json.RawMessage, events ...json.RawMessage) error {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
+	if waiting == nil && s.entry.waiting == nil {
+		return nil
+	}
+
 	s.addBytes(int64(len(waiting) - len(s.entry.waiting)))
 	s.entry.waiting = bytes.Clone(waiting)
+	for _, event := range events {
+		s.addEvent(event)
+	}
+
 	return nil
+}
+
+// addEvent adds an entry. The caller holds mu.
+func (s *memorySession) addEvent(event json.RawMessage) {
+	s.entry.entries = append(s.entry.entries, TranscriptEntry{Time: time.Now().UTC(), Run: s.run, Event: bytes.Clone(event)})
+	s.addBytes(entryBytes + int64(len(event)))
 }
 
 func (s *memorySession) Compact(_ context.Context, messages []model.Message) error {

@@ -99,8 +99,9 @@ type Session interface {
 
 	// SetWaiting replaces what the session waits for, which is a JSON value in one line, or nil. It is
 	// not an entry of the transcript, and a compaction does not change it. A value survives a crash of
-	// the machine when Close returns, and nil when SetWaiting does.
-	SetWaiting(ctx context.Context, waiting json.RawMessage) error
+	// the machine when Close returns, and nil when SetWaiting does. The events are added to the
+	// transcript by the same write, and without a limit: they say why it waits no longer.
+	SetWaiting(ctx context.Context, waiting json.RawMessage, events ...json.RawMessage) error
 
 	// Record adds an event to the transcript, which is a JSON value in one line. Events before the
 	// first message are stored with it. Events that exceed the limit of a session are omitted.

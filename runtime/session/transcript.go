@@ -96,8 +96,15 @@ func (t *transcript) Waiting() json.RawMessage {
 	return t.waiting
 }
 
-func (t *transcript) SetWaiting(_ context.Context, waiting json.RawMessage) error {
-	line, err := encoded(waitingLine{waiting, time.Now().UTC(), t.run})
+func (t *transcript) SetWaiting(_ context.Context, waiting json.RawMessage, events ...json.RawMessage) error {
+	now := time.Now().UTC()
+	lines, err := encoded(waitingLine{waiting, now, t.run})
+	for i := 0; i < len(events) && err == nil; i++ {
+		var line []byte
+		line, err = encoded(eventLine{events[i], now, t.run})
+		lines = append(lines, line...)
+	}
+
 	if err != nil {
 		return fmt.Errorf("encode what waits: %w", err)
 	}
@@ -108,11 +115,11 @@ func (t *transcript) SetWaiting(_ context.Context, waiting json.RawMessage) erro
 		return nil
 	}
 
-	if err := t.add(line); err != nil {
+	if err := t.add(lines); err != nil {
 		return err
 	}
 
-	t.entries--
+	t.entries += int64(len(events)) - 1
 	if t.waiting = bytes.Clone(waiting); waiting != nil {
 		return nil
 	}

@@ -154,6 +154,9 @@ type Result struct {
 	DurationMs int64  `json:"duration_ms"`
 	Usage      Usage  `json:"usage"`
 
+	// TotalTurns, of a run with answers, is NumTurns with those of the runs that it continues.
+	TotalTurns int `json:"total_turns,omitempty"`
+
 	Others map[string]Usage `json:"subagent_usage,omitempty"` // see RunUsage.Others
 
 	// Only after a success or a wait. An empty text is present, hence the pointer.

@@ -3,6 +3,7 @@ package collect
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -92,6 +93,9 @@ func (c *Collector) Add(p *model.Part) error {
 	switch p.Kind {
 	case model.KindToolUse:
 		b.ID, b.Name = p.ID, p.Name
+		if c.hasTwice(p.ID) { // of a model of an embedder: results and answers have the id of their call
+			b.ID = rand.Text()
+		}
 	case model.KindSignature:
 		b.sig = append(b.sig, p.Text...)
 	case model.KindThinkingField:
@@ -105,6 +109,18 @@ func (c *Collector) Add(p *model.Part) error {
 	}
 
 	return nil
+}
+
+// hasTwice reports whether two calls have an id.
+func (c *Collector) hasTwice(id string) bool {
+	count := 0
+	for i := range c.blocks {
+		if b := &c.blocks[i]; b.Type == model.BlockToolUse && b.ID == id {
+			count++
+		}
+	}
+
+	return count > 1
 }
 
 func (c *Collector) max() int {

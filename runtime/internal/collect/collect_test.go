@@ -201,3 +201,14 @@ func TestInputsOfOtherTypes(t *testing.T) {
 		require.Equal(t, input, got.Message.Content[0].BadInput)
 	}
 }
+
+// Calls of one response have different ids, also if a model of an embedder gives them one.
+func TestCallsWithOneID(t *testing.T) {
+	got, err := new(collect.Collector).Collect(yielding(nil, call(0, "c1"), call(1, "c1"), call(1, "c1"), call(2, "c2"), stop(model.StopToolUse)))
+	require.NoError(t, err)
+	calls := got.Message.ToolUses()
+	require.Len(t, calls, 3)
+	require.Equal(t, []string{"c1", "c2"}, []string{calls[0].ID, calls[2].ID})
+	require.NotEmpty(t, calls[1].ID)
+	require.NotEqual(t, "c1", calls[1].ID)
+}

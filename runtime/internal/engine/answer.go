@@ -43,6 +43,12 @@ type answeredCall struct {
 	*waitingCall
 
 	answer *wire.Answer
+
+	// Only with an input of the answer: as the schema reads it, what it executes, which is "" if it is
+	// denied, and the result if that cannot be told.
+	input    json.RawMessage
+	executed string
+	failed   *result
 }
 
 // waitOf returns what a session waits for, or nil.
@@ -104,6 +110,8 @@ func (e *Engine) CheckAnswers(ctx context.Context, s session.Session, answers []
 		return nil, ErrNotWaiting
 	}
 
+	inTime, cancel := context.WithTimeoutCause(ctx, e.cfg.ToolTimeout, errToolTimeout) // of all answers
+	defer cancel()
 	given := make(map[string]*wire.Answer, len(answers))
 	for i := range answers {
 		given[answers[i].ID] = &answers[i]
@@ -127,10 +135,10 @@ func (e *Engine) CheckAnswers(ctx context.Context, s session.Session, answers []
 		case !fits(answer, call.Pending.Kind):
 			mismatch.Message = "the answer of " + call.Pending.ID + " is not one of the kind " + call.Pending.Kind
 		case answer.Action == runvalue.ActionAccept:
-			mismatch.Message = e.contentProblem(ctx, call.Pending, answer.Content)
+			mismatch.Message = contentProblem(inTime, call.Pending, answer.Content)
 		}
 
-		out.calls[call.ToolUseID] = &answeredCall{call, answer}
+		out.calls[call.ToolUseID] = &answeredCall{waitingCall: call, answer: answer}
 	}
 
 	switch {
@@ -142,7 +150,7 @@ func (e *Engine) CheckAnswers(ctx context.Context, s session.Session, answers []
 
 	for i := range w.Calls {
 		if call := out.calls[w.Calls[i].ToolUseID]; call != nil {
-			if err := e.judgeAgain(ctx, call); err != nil {
+			if err := e.judgeAgain(inTime, call); err != nil {
 				return nil, err
 			}
 		}
@@ -164,7 +172,7 @@ func fits(a *wire.Answer, kind string) bool {
 }
 
 // contentProblem returns why an accepted question has no such content, or "".
-func (e *Engine) contentProblem(ctx context.Context, asked *wire.Pending, content json.RawMessage) string {
+func contentProblem(ctx context.Context, asked *wire.Pending, content json.RawMessage) string {
 	if asked.Schema == nil {
 		if content != nil {
 			return "the question " + asked.ID + " asks for no content"
@@ -177,11 +185,9 @@ func (e *Engine) contentProblem(ctx context.Context, asked *wire.Pending, conten
 		content = json.RawMessage("{}")
 	}
 
-	inTime, cancel := context.WithTimeoutCause(ctx, e.cfg.ToolTimeout, errToolTimeout)
-	defer cancel()
 	schema, err := new(toolschema.Budget).Compile(asked.Schema)
 	if err == nil {
-		err = schema.Validate(inTime, content)
+		err = schema.Validate(ctx, content)
 	}
 
 	if err != nil {
@@ -195,7 +201,12 @@ func (e *Engine) contentProblem(ctx context.Context, asked *wire.Pending, conten
 // permitted any more, or would execute something else. Calls of tools of servers that are not
 // connected are judged when they run.
 func (e *Engine) judgeAgain(ctx context.Context, call *answeredCall) error {
-	if call.answer.Decision == runvalue.DecisionReject || call.answer.Input != nil {
+	switch {
+	case call.answer.Decision == runvalue.DecisionReject:
+		return nil
+	case call.Server != "" && call.Server != e.definition(call.block.Name):
+		return &ChangedError{"the MCP server of the tool is defined in another way, or no longer"}
+	case call.answer.Input != nil:
 		return nil
 	}
 
@@ -209,11 +220,9 @@ func (e *Engine) judgeAgain(ctx context.Context, call *answeredCall) error {
 		return &ChangedError{fmt.Sprintf("there is no longer a tool %s", call.block.Name)}
 	}
 
-	inTime, cancel := context.WithTimeoutCause(ctx, e.cfg.ToolTimeout, errToolTimeout)
-	defer cancel()
-	form, reason := e.cfg.Policy.Check(inTime, of, call.block.Input)
+	form, reason := e.cfg.Policy.Check(ctx, of, call.block.Input)
 	switch {
-	case inTime.Err() != nil:
+	case ctx.Err() != nil:
 		return &ChangedError{"the call could not be judged in time"}
 	case !call.mayRun(reason):
 		return &ChangedError{reason.Error()}
@@ -222,6 +231,18 @@ func (e *Engine) judgeAgain(ctx context.Context, call *answeredCall) error {
 	}
 
 	return nil
+}
+
+// definition identifies the definition of the MCP server of a tool. It is "" for other tools.
+func (e *Engine) definition(name string) string {
+	for _, s := range e.cfg.Servers {
+		defined, ok := s.(interface{ Definition() string })
+		if ok && strings.HasPrefix(name, serverPrefix+s.Name()+"__") {
+			return defined.Definition()
+		}
+	}
+
+	return ""
 }
 
 // knownTool returns a tool of the engine, or one of a server that was connected before, or nil.

@@ -27,21 +27,64 @@ func (r *runState) resume(ctx context.Context) (bool, error) {
 	answers := r.in.Answers
 	r.answers = answers.calls
 	blocks := make([]model.Block, len(answers.wait.Calls))
+	var events []*wire.System
 	for i := range answers.wait.Calls {
 		call := &answers.wait.Calls[i]
 		blocks[i] = *call.block
 		if answered := r.answers[call.ToolUseID]; answered != nil {
-			r.emitAnswered(answered.Pending, decisionOf(answered.answer), answered.answer.Reason, answers.wait.Since)
+			executed := call.Pending.Executed
+			if answered.answer.Input != nil {
+				r.change(ctx, answered)
+				executed = answered.executed
+			}
+
+			events = append(events, answeredEvent(call.Pending, decisionOf(answered.answer), answered.answer.Reason, executed))
 		}
 	}
 
-	if err := r.in.Session.SetWaiting(ctx, nil); err != nil {
+	if err := r.settle(ctx, answers.wait.Since, events); err != nil {
 		return false, fmt.Errorf("store answers: %w", err)
 	}
 
 	r.out.Flush()
 	defer func() { r.answers = nil }() // a later response may have calls with the same ids
 	return r.handleCalls(ctx, blocks)
+}
+
+// change judges the input of an answer, which replaces that of the call.
+func (r *runState) change(ctx context.Context, call *answeredCall) {
+	e := r.tools.entries[call.block.Name]
+	if e == nil {
+		return
+	}
+
+	inTime, cancel := context.WithTimeoutCause(ctx, r.engine.cfg.ToolTimeout, errToolTimeout)
+	defer cancel()
+	call.input = call.answer.Input
+	if e.schema != nil {
+		call.input = e.schema.Coerce(inTime, call.input)
+	}
+
+	var reason error
+	call.Form, reason = r.engine.cfg.Policy.Check(inTime, e.permissionTool(), call.input)
+	if !call.mayRun(reason) {
+		return
+	}
+
+	if e.schema != nil {
+		if err := e.schema.Validate(inTime, call.Form); err != nil {
+			failed := r.mismatch(e, err)
+			call.failed = &failed
+			return
+		}
+	}
+
+	text, err := preview(inTime, e, call.Form)
+	if err != nil {
+		call.failed = &result{output: err.Error(), isError: true}
+	}
+
+	call.executed = text
 }
 
 // decisionOf returns the decision of an answer, as the event has it.
@@ -58,19 +101,40 @@ func decisionOf(a *wire.Answer) string {
 	return runvalue.DecisionOutput
 }
 
-// emitAnswered emits that a call has an answer.
-func (r *runState) emitAnswered(p *wire.Pending, decision, reason string, since time.Time) {
+// answeredEvent returns the event that a call has an answer. What it executes is "" if nothing can run.
+func answeredEvent(p *wire.Pending, decision, reason, executed string) *wire.System {
 	event := &wire.System{
 		Type: "system", Subtype: runvalue.SystemAnswered, ID: p.ID, Kind: p.Kind,
 		ToolName: p.ToolName, ToolUseID: p.ToolUseID, Decision: decision, Reason: reason,
 	}
-	if p.Kind == runvalue.InputApproval {
-		digest := sha256.Sum256([]byte(p.Executed))
+	if p.Kind == runvalue.InputApproval && executed != "" {
+		digest := sha256.Sum256([]byte(executed))
 		event.Digest = hex.EncodeToString(digest[:])
 	}
 
-	r.engine.metrics.answer(p.Kind, decision, time.Since(since))
-	r.out.Emit(event)
+	return event
+}
+
+// settle stores that the session waits no longer, and the answers with it. Then it emits them.
+func (r *runState) settle(ctx context.Context, since time.Time, events []*wire.System) error {
+	records := make([]json.RawMessage, len(events))
+	for i, event := range events {
+		var err error
+		if records[i], err = (wire.Event{Payload: event}).Append(nil); err != nil {
+			return err
+		}
+	}
+
+	if err := r.in.Session.SetWaiting(ctx, nil, records...); err != nil {
+		return err
+	}
+
+	for _, event := range events {
+		r.engine.metrics.answer(event.Kind, event.Decision, time.Since(since))
+		r.out.Emit(event)
+	}
+
+	return nil
 }
 
 const wroteInstead = "the user wrote a message instead"
@@ -88,6 +152,7 @@ func (r *runState) rejectWaiting(ctx context.Context) error {
 	}
 
 	message := model.Message{Role: model.RoleUser}
+	var events []*wire.System
 	for i := range w.Calls {
 		call := &w.Calls[i]
 		text := "The call was rejected and did not run: " + wroteInstead + "."
@@ -105,10 +170,10 @@ func (r *runState) rejectWaiting(ctx context.Context) error {
 			decision = runvalue.ActionCancel
 		}
 
-		r.emitAnswered(call.Pending, decision, wroteInstead, w.Since)
+		events = append(events, answeredEvent(call.Pending, decision, wroteInstead, call.Pending.Executed))
 	}
 
-	if err := r.in.Session.SetWaiting(ctx, nil); err != nil {
+	if err := r.settle(ctx, w.Since, events); err != nil {
 		return fmt.Errorf("store rejection: %w", err)
 	}
 
@@ -131,13 +196,15 @@ func (r *runState) answeredResult(call *answeredCall) (result, bool) {
 		}
 
 		return r.limitResult(result{output: text, isError: true, rejected: true}), true
+	case call.failed != nil:
+		return r.limitResult(*call.failed), true
 	}
 
 	return result{}, false
 }
 
 // applyAnswer sets what an answer gives to a call, before it is checked.
-func (r *runState) applyAnswer(ctx context.Context, answered *answeredCall, call *tool.Call) {
+func applyAnswer(answered *answeredCall, call *tool.Call) {
 	switch {
 	case answered.Question != nil:
 		q := *answered.Question
@@ -146,10 +213,7 @@ func (r *runState) applyAnswer(ctx context.Context, answered *answeredCall, call
 	case answered.answer.Input == nil:
 		call.Approved = answered.Pending.Executed
 	default:
-		call.Input = answered.answer.Input
-		if e := r.tools.entries[answered.block.Name]; e != nil && e.schema != nil {
-			call.Input = e.schema.Coerce(ctx, call.Input)
-		}
+		call.Input, call.Approved = answered.input, answered.executed
 	}
 }
 
@@ -161,7 +225,7 @@ func (a *answeredCall) permits(form json.RawMessage, reason error) error {
 	switch {
 	case !a.mayRun(reason):
 		return reason
-	case a.answer.Input == nil && string(form) != string(a.form()):
+	case string(form) != string(a.form()), a.answer.Input != nil && a.executed == "":
 		return errChanged
 	}
 

@@ -54,8 +54,10 @@ type Outcome struct {
 	Usage      wire.Usage
 	Others     map[string]wire.Usage // of subagents with other models, a part of Usage
 	NumTurns   int                   // calls of the model
-	Denials    []wire.PermissionDenial
-	Pending    []wire.Pending // what the session waits for
+	// FormerTurns are those of the runs that this one continues with answers.
+	FormerTurns int
+	Denials     []wire.PermissionDenial
+	Pending     []wire.Pending // what the session waits for
 }
 
 // Output receives the events of a run. One goroutine at a time calls it.
@@ -98,6 +100,7 @@ type runState struct {
 	refused    refusals
 	answers    map[string]*answeredCall // by the id of the call
 	judged     map[string]*judgement    // by the id of the call, for the calls of one response
+	shown      shown                    // of the same calls
 	spent      *spending                // of the run that called this one too
 
 	// firstAppend receives the result of storing the message of this run; nil after that.
@@ -127,7 +130,10 @@ func (e *Engine) Run(ctx context.Context, in Input, out Output) (*Outcome, error
 	}
 
 	cancel()
-	r.awaitCalls()
+	if appendErr := r.awaitCalls(); err == nil {
+		err = appendErr
+	}
+
 	if in.spent == nil {
 		r.outcome.Usage, r.outcome.Others = r.spent.total, r.spent.others
 	}
@@ -149,6 +155,10 @@ func (e *Engine) newRun(in Input, out Output) *runState {
 
 	for _, s := range e.cfg.Servers {
 		r.servers = append(r.servers, wire.MCPStatus{Name: s.Name(), Status: string(s.Status())})
+	}
+
+	if in.Answers != nil {
+		r.outcome.FormerTurns = in.Answers.wait.Turns
 	}
 
 	if in.log == nil {

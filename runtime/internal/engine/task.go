@@ -165,7 +165,9 @@ func (s *taskSession) Close() error              { return nil }
 // Waiting returns nil: the calls of a subagent do not wait.
 func (s *taskSession) Waiting() json.RawMessage { return nil }
 
-func (s *taskSession) SetWaiting(context.Context, json.RawMessage) error { return nil }
+func (s *taskSession) SetWaiting(context.Context, json.RawMessage, ...json.RawMessage) error {
+	return nil
+}
 
 // Record does nothing: the run that called the subagent records its events.
 func (s *taskSession) Record(json.RawMessage) error { return nil }

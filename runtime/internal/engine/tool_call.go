@@ -85,7 +85,7 @@ func (r *runState) runToolCall(run context.Context, block *model.Block, emit fun
 			return res
 		}
 
-		r.applyAnswer(run, answered, &call)
+		applyAnswer(answered, &call)
 	}
 
 	e, checked := r.checkCall(run, block, &call)
@@ -246,7 +246,7 @@ func (r *runState) invoke(ctx context.Context, e *offeredTool, call tool.Call, l
 	case ctx.Err() != nil:
 		return result{output: interrupted, isError: true}
 	case err != nil:
-		return r.limitResult(refusal(fmt.Sprintf("The input does not match the schema of %s: %v.", e.spec.Name, err)))
+		return r.mismatch(e, err)
 	}
 
 	if t, ok := e.Tool.(*task); ok {
@@ -268,6 +268,11 @@ func (r *runState) invoke(ctx context.Context, e *offeredTool, call tool.Call, l
 	}
 
 	return r.limitResult(res)
+}
+
+// mismatch returns the result of a call whose input does not match the schema of its tool.
+func (r *runState) mismatch(e *offeredTool, err error) result {
+	return r.limitResult(refusal(fmt.Sprintf("The input does not match the schema of %s: %v.", e.spec.Name, err)))
 }
 
 func (r *runState) timeoutResult(res result, limit time.Duration) result {

@@ -13,7 +13,7 @@ import (
 // handleCalls runs the calls of one response and stores their results. It reports whether the run
 // ends, because a call waits.
 func (r *runState) handleCalls(ctx context.Context, calls []model.Block) (bool, error) {
-	r.judged = map[string]*judgement{}
+	r.judged, r.shown = map[string]*judgement{}, shown{}
 	results, waiting, err := r.runTools(ctx, calls)
 	if repeated := r.refused.endTurn(); err == nil {
 		err = repeated
@@ -89,8 +89,11 @@ func (r *runState) runTools(ctx context.Context, calls []model.Block) (model.Mes
 // ask returns the result of a call that asks something.
 func (r *runState) ask(block *model.Block, res result) result {
 	w, err := asks(block, res)
-	if !r.accepts(runvalue.InputQuestion) {
+	switch {
+	case !r.accepts(runvalue.InputQuestion):
 		err = errors.New("there is nobody who can answer it")
+	case err == nil && !r.shown.fits(w.Pending):
+		err = errors.New("it came with too many others")
 	}
 
 	if err != nil {

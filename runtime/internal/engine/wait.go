@@ -27,6 +27,7 @@ import (
 type wait struct {
 	Calls []waitingCall `json:"calls"`
 	Since time.Time     `json:"since"`
+	Turns int           `json:"turns,omitempty"` // of the run, and of those that it continued with answers
 
 	// Of the span of the run that waited, in hexadecimal.
 	TraceID string `json:"traceId,omitempty"`
@@ -43,6 +44,9 @@ type waitingCall struct {
 
 	// Form is the input that was judged, if it differs from that of the call.
 	Form json.RawMessage `json:"form,omitempty"`
+
+	// Server identifies the definition of the MCP server of an approved call, or is "".
+	Server string `json:"server,omitempty"`
 
 	// Of a question: its state. The call was permitted with Form, if Approved by an approval.
 	Question *tool.Question `json:"question,omitempty"`
@@ -144,8 +148,12 @@ func (r *runState) judge(ctx context.Context, e *offeredTool, block *model.Block
 	case inTime.Err() != nil, !client && !r.accepts(runvalue.InputApproval), reason == nil && !client, !mayApprove(reason), errors.Is(reason, permission.ErrNotListed):
 		return nil // its check decides
 	case e.schema != nil:
-		if err := e.schema.Validate(inTime, form); err != nil {
-			r.reject(block, r.limitResult(refusal(fmt.Sprintf("The input does not match the schema of %s: %v.", e.spec.Name, err))))
+		switch err := e.schema.Validate(inTime, form); {
+		case inTime.Err() != nil:
+			r.reject(block, r.timeoutResult(result{}, limit))
+			return nil
+		case err != nil:
+			r.reject(block, r.mismatch(e, err))
 			return nil
 		}
 	}
@@ -169,7 +177,7 @@ func (r *runState) judge(ctx context.Context, e *offeredTool, block *model.Block
 		return nil
 	}
 
-	w.reason = reason
+	w.reason, w.Server = reason, r.engine.definition(block.Name)
 	w.Pending.Kind = runvalue.InputApproval
 	w.Pending.Executed, w.Pending.Reason = text, reason.Error()
 	if string(form) != string(block.Input) {
@@ -199,7 +207,7 @@ func (r *runState) showable(w *waitingCall) *waitingCall {
 	err := errNotText
 	size := 0
 	if utf8.ValidString(w.Pending.Executed) {
-		size, err = sizeOf(w.Pending)
+		size, _, err = sizeOf(w.Pending)
 	}
 
 	if err == nil {
@@ -217,6 +225,20 @@ func (r *runState) showable(w *waitingCall) *waitingCall {
 	return nil
 }
 
+// shown is what an event has of one wait. What it has no room for waits later.
+type shown struct {
+	calls, bytes, values int
+	full                 bool
+}
+
+// fits adds a call, and reports whether there was room for it.
+func (s *shown) fits(p *wire.Pending) bool {
+	size, values, err := sizeOf(p)
+	s.calls, s.bytes, s.values = s.calls+1, s.bytes+size, s.values+values
+	s.full = s.full || err != nil || s.calls > runvalue.MaxPending || s.bytes > runvalue.MaxPendingBytes || s.values > pendingLimit.Values
+	return !s.full
+}
+
 // encode returns JSON without escapes for HTML, as events have it.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
@@ -226,26 +248,30 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// sizeOf returns the bytes of the JSON of what waits, and an error if an event has no room for it.
-func sizeOf(p *wire.Pending) (int, error) {
+// sizeOf returns the bytes and the values of the JSON of what waits, and an error if an event has no
+// room for it.
+func sizeOf(p *wire.Pending) (size, values int, err error) {
 	text, err := encode(p)
-	if err != nil || len(text) > runvalue.MaxPendingBytes || pendingLimit.Check(text) != nil {
-		return 0, errTooLongToShow
+	if err == nil {
+		values, err = pendingLimit.Count(text)
 	}
 
-	return len(text), nil
+	if err != nil || len(text) > runvalue.MaxPendingBytes {
+		return 0, 0, errTooLongToShow
+	}
+
+	return len(text), values, nil
 }
 
 // wait ends the run waiting for the calls, of which the first ones are known to need an answer. It
 // stores those that need one, as far as an event has room for them. The others follow when these
 // have their results.
 func (r *runState) wait(ctx context.Context, known []waitingCall, rest []model.Block) error {
-	stored := wait{Since: time.Now().UTC()}
+	stored := wait{Since: time.Now().UTC(), Turns: r.outcome.FormerTurns + r.outcome.NumTurns}
 	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
 		stored.TraceID, stored.SpanID = span.TraceID().String(), span.SpanID().String()
 	}
 
-	room, values := runvalue.MaxPendingBytes, 0
 	for i := range len(known) + len(rest) {
 		var call waitingCall
 		if i < len(known) {
@@ -258,13 +284,8 @@ func (r *runState) wait(ctx context.Context, known []waitingCall, rest []model.B
 			}
 		}
 
-		if call.Pending != nil {
-			size, err := sizeOf(call.Pending)
-			text, countErr := pendingLimit.Count(call.Pending.Input)
-			room, values = room-size, values+text
-			if err != nil || countErr != nil || room < 0 || values > pendingLimit.Values || len(r.outcome.Pending) == runvalue.MaxPending {
-				room, call.Pending, call.Form = 0, nil, nil
-			}
+		if call.Pending != nil && call.Question == nil && !r.shown.fits(call.Pending) {
+			call.Pending, call.Form, call.Server = nil, nil, ""
 		}
 
 		if call.Pending != nil {
@@ -318,7 +339,7 @@ func asks(block *model.Block, res result) (waitingCall, error) {
 		w.Form = form
 	}
 
-	_, err := sizeOf(w.Pending)
+	_, _, err := sizeOf(w.Pending)
 	switch {
 	case err != nil:
 	case len(q.State) > runvalue.MaxPendingBytes:

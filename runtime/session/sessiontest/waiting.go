@@ -2,6 +2,7 @@ package sessiontest
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -59,6 +60,33 @@ func waiting(t *testing.T, store session.Store) {
 		s = again(t, s)
 		require.Nil(t, s.Waiting())
 		require.NoError(t, s.Close())
+	})
+	t.Run("events are stored with its end, beyond the limit of Record", func(t *testing.T) {
+		s := open(t, store, "a", "")
+		s.Begin("run")
+		appendText(t, s, "one")
+		for range 20 {
+			require.NoError(t, s.Record(json.RawMessage(`"`+strings.Repeat("x", 1<<20)+`"`)))
+		}
+
+		require.NoError(t, s.SetWaiting(t.Context(), nil, json.RawMessage(`"nothing waited"`)))
+		set(t, s, `[1]`)
+		require.NoError(t, s.SetWaiting(t.Context(), nil, json.RawMessage(`{"a":1}`), json.RawMessage(`{"a":2}`)))
+		appendText(t, s, "two")
+		s = again(t, s)
+		require.Nil(t, s.Waiting())
+		appendText(t, s, "three")
+		require.NoError(t, s.Close())
+		page, err := store.Transcript(t.Context(), s.ID(), 0, 1)
+		require.NoError(t, err)
+		page, err = store.Transcript(t.Context(), s.ID(), page.Total-4, 10)
+		require.NoError(t, err)
+		require.Len(t, page.Entries, 4)
+		require.JSONEq(t, `{"a":1}`, string(page.Entries[0].Event))
+		require.JSONEq(t, `{"a":2}`, string(page.Entries[1].Event))
+		require.Equal(t, "run", page.Entries[1].Run)
+		require.Equal(t, page.Total-3, page.Entries[0].Seq)
+		require.Equal(t, "two", page.Entries[2].Message.Text())
 	})
 	t.Run("what waits is not an entry of the transcript", func(t *testing.T) {
 		s := open(t, store, "a", "")

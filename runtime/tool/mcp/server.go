@@ -36,7 +36,7 @@ var _ tool.Server = (*server)(nil)
 type server struct {
 	cfg          Config
 	name         string
-	identity     string // of its definition, for the answers of questions
+	identity     string // of its definition, to which answers and approvals are bound
 	limits       agent.Limits
 	timeout      time.Duration // of a call; 0: that of the runtime
 	instructions bool          // its instructions are part of the list
@@ -69,6 +69,9 @@ type attempt struct {
 }
 
 func (s *server) Name() string { return s.name }
+
+// Definition identifies the definition of the server. The engine binds approvals to it.
+func (s *server) Definition() string { return s.identity }
 
 func (s *server) Status() tool.Status {
 	s.mu.Lock()
