@@ -64,9 +64,9 @@ func (p *private) requireEmpty() {
 
 func TestServersStartInAPrivateEmptyDirectory(t *testing.T) {
 	p := newPrivate(t)
-	text := p.output(shell(`echo "[$(pwd)] [$(ls -A)] [$(ls -ld . | cut -c1-10)]" >>OUT`))
+	text := p.output(shell(`echo "[$(pwd)] [$(ls -A)] [$(ls -ld . | cut -c1-10)]" >OUT`))
 	require.Regexp(t, `^\[`+p.PrivateDir()+`/\d+\] \[\] \[drwx------\]$`, text)
-	require.NotEqual(t, text, p.output(shell(`pwd >>OUT`)), "each has its own")
+	require.NotEqual(t, text, p.output(shell(`pwd >OUT`)), "each has its own")
 	p.requireEmpty()
 }
 
@@ -74,7 +74,7 @@ func TestServersDoNotReadTheDirectoryOfTheAgent(t *testing.T) {
 	p := newPrivate(t)
 	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "rc"), []byte("echo planted\n"), 0o700))
 	for _, script := range []string{". ./rc", ". rc", "./rc", "sh rc", "sh ./rc"} {
-		require.NotContains(t, p.output(shell("exec >>OUT 2>&1; "+script+" || echo missing")), "planted", script)
+		require.NotContains(t, p.output(shell("exec >OUT 2>&1; "+script+" || echo missing")), "planted", script)
 	}
 	for _, command := range []string{"./rc", "sub/../rc", "../rc"} {
 		_, err := p.Open("test", agent.MCPServer{Transport: agentvalue.TransportStdio, Command: command}, agent.Limits{}, nil)
@@ -82,14 +82,14 @@ func TestServersDoNotReadTheDirectoryOfTheAgent(t *testing.T) {
 	}
 	_, err := p.Open("test", agent.MCPServer{Transport: agentvalue.TransportStdio, Command: "sh", CWD: "a\x00"}, agent.Limits{}, nil)
 	require.ErrorContains(t, err, "must not contain a NUL")
-	with := shell("exec >>OUT; . ./rc")
+	with := shell("exec >OUT; . ./rc")
 	for _, dir := range []string{".", p.dir, "sub/.."} {
 		require.NoError(t, os.MkdirAll(filepath.Join(p.dir, "sub"), 0o700))
 		with.CWD = dir
 		require.Equal(t, "planted", p.output(with), "with a cwd it does")
 	}
 	with = agent.MCPServer{Transport: agentvalue.TransportStdio, Command: "./rc", Args: []string{"OUT"}, CWD: "."}
-	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "rc"), []byte("#!/bin/sh\necho planted >>$1\n"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "rc"), []byte("#!/bin/sh\necho planted >$1\n"), 0o700))
 	require.Equal(t, "planted", p.output(with))
 }
 
@@ -99,7 +99,7 @@ func TestCommandLinesReferToTheEnvironment(t *testing.T) {
 	p := newPrivate(t, func(c *mcp.Config) { c.Env = append(c.Env, "OTHER=other") })
 	def := agent.MCPServer{
 		Transport: agentvalue.TransportStdio, Command: "${env:SHELL}", CWD: "${env:DIR}",
-		Args: []string{"-c", `printf '[%s]' "$@" "$(pwd)" >>OUT`, "x", "--token=${env:TOKEN}${env:TOKEN}", "${env:OTHER}", "${TOKEN}"},
+		Args: []string{"-c", `printf '[%s]' "$@" "$(pwd)" >OUT`, "x", "--token=${env:TOKEN}${env:TOKEN}", "${env:OTHER}", "${TOKEN}"},
 		Env:  map[string]agent.Secret{"SHELL": "sh", "DIR": "sub", "TOKEN": "$(a) b", "NESTED": "${env:TOKEN}"},
 	}
 	require.NoError(t, os.MkdirAll(filepath.Join(p.dir, "sub"), 0o700))
@@ -142,7 +142,7 @@ func TestEnvironmentOfAPrivateServer(t *testing.T) {
 					c.Env = append(c.Env, name+"="+strings.NewReplacer("D", dir, "L", link).Replace(value))
 				}
 			})
-			def := shell(`echo "HOME=$HOME TMPDIR=$TMPDIR PATH=$PATH|$(pwd)" >>OUT`)
+			def := shell(`echo "HOME=$HOME TMPDIR=$TMPDIR PATH=$PATH|$(pwd)" >OUT`)
 			def.Env, def.CWD = row.own, row.cwd
 			text, private, _ := strings.Cut(p.output(def), "|")
 			want := strings.NewReplacer("=P", "="+private).Replace(strings.ReplaceAll(row.want, "TMPDIR", "T"))
@@ -155,9 +155,9 @@ func TestEnvironmentOfAPrivateServer(t *testing.T) {
 func TestPrivateDirectoriesAreDeleted(t *testing.T) {
 	p := newPrivate(t)
 	for name, def := range map[string]agent.MCPServer{
-		"with files":                 shell(`mkdir -p a/b; echo x >a/b/c; ln -s / a/root; echo end >>OUT`),
-		"with read-only directories": shell(`mkdir -p a/b/c; echo x >a/b/f; chmod 0 a/b/c; chmod 500 a/b a .; echo end >>OUT`),
-		"of a server that is killed": shell(`echo end >>OUT; kill -9 $$`),
+		"with files":                 shell(`mkdir -p a/b; echo x >a/b/c; ln -s / a/root; echo end >OUT`),
+		"with read-only directories": shell(`mkdir -p a/b/c; echo x >a/b/f; chmod 0 a/b/c; chmod 500 a/b a .; echo end >OUT`),
+		"of a server that is killed": shell(`echo end >OUT; kill -9 $$`),
 	} {
 		require.Equal(t, "end", p.output(def), name)
 		p.requireEmpty()
@@ -191,7 +191,7 @@ func TestPrivateDirectoriesAreDeleted(t *testing.T) {
 		}
 	}
 	p.requireEmpty()
-	require.NotEmpty(t, p.output(shell(`pwd >>OUT`)), "and a later one starts")
+	require.NotEmpty(t, p.output(shell(`pwd >OUT`)), "and a later one starts")
 	p.requireEmpty()
 }
 
@@ -231,7 +231,7 @@ func TestDirectoriesOfKilledProcessesAreDeleted(t *testing.T) {
 	require.NoError(t, syscall.Mkfifo(filepath.Join(blocked, "lock"), 0o600))
 
 	next := newPrivate(t, func(c *mcp.Config) { c.Dir = p.base })
-	require.NotEmpty(t, next.output(shell(`pwd >>OUT`)))
+	require.NotEmpty(t, next.output(shell(`pwd >OUT`)))
 	left, err = os.ReadDir(p.base)
 	require.NoError(t, err)
 	var names []string

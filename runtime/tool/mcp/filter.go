@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 )
 
 // Limits of one incoming message in addition to maxMessage. A JSON value occupies up to 100 times
@@ -29,6 +30,8 @@ const (
 var complexity = jsonlimit.Limit{Values: 1 << 19, Depth: 200}
 
 const (
+	methodDiscover = "server/discover"
+	methodElicit   = "elicitation/create"
 	methodList     = "tools/list"
 	methodCall     = "tools/call"
 	methodPing     = "ping"
@@ -42,7 +45,7 @@ const codeServer = -32000
 
 // sentMethods are the methods that the runtime sends.
 var sentMethods = []string{
-	"initialize", "server/discover", "subscriptions/listen", "notifications/initialized",
+	"initialize", methodDiscover, "subscriptions/listen", "notifications/initialized",
 	methodList, methodCall, methodPing, methodCancel, "resources/list", "resources/templates/list", "resources/read",
 }
 
@@ -202,8 +205,8 @@ func (f *filter) failed(msg jsonrpc.Message) {
 }
 
 // incoming returns the messages in data that the SDK receives. It passes responses to requests of
-// the server to reply: a pong for a ping, an error for any other method. Everything else is
-// dropped. The error is that of a part that is not a message, or of all.
+// the server to reply: a pong for a ping, decline for a question, an error for any other method.
+// Everything else is dropped. The error is that of a part that is not a message, or of all.
 func (f *filter) incoming(data []byte, reply func([]byte)) ([]jsonrpc.Message, error) {
 	if complexity.Check(data) != nil {
 		return nil, errComplex
@@ -260,6 +263,8 @@ func (f *filter) message(data []byte, reply func([]byte)) (jsonrpc.Message, erro
 		f.progressed(e.Params)
 	case answerable && method == methodPing:
 		reply(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, e.ID))
+	case answerable && method == methodElicit: // the older protocol: a call that waits would need the connection
+		reply(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"action":%q}}`, e.ID, runvalue.ActionDecline))
 	case answerable:
 		f.log.Debug("request of the server rejected", "method", excerpt.Shorten(method, 80))
 		reply(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"method not found"}}`,

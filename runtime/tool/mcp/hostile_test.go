@@ -229,9 +229,11 @@ func TestOddMessagesOfAServer(t *testing.T) {
 			var replies map[string]int
 			require.NoError(t, json.Unmarshal([]byte(call(t, report, `{}`).Output), &replies))
 			_, requests := oddMessages()
-			require.Equal(t, requests, replies["{}"]+replies["rejection"])
+			declined := replies[`{"action":"decline"}`]
+			require.Equal(t, requests, replies["{}"]+replies["rejection"]+declined)
 			require.Equal(t, requests/len(protocolMethods), replies["{}"]-2)
-			require.Len(t, replies, 2, "pongs and rejections")
+			require.Equal(t, requests/len(protocolMethods), declined)
+			require.Len(t, replies, 3, "pongs, rejections, and elicitation/create")
 			require.Equal(t, []string{"mcp__test__attack", "mcp__test__report"}, names(list(t, s)))
 		})
 	}

@@ -1,19 +1,15 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/seed93082962/agenthost/internal/logquota"
@@ -22,10 +18,6 @@ import (
 
 // maxMessage bounds one message of a server, in bytes.
 const maxMessage = 16 << 20
-
-// protocolVersion is the last protocol version that begins with initialize. All servers know
-// initialize; servers from before 2026 may end when they receive the newer server/discover first.
-const protocolVersion = "2025-11-25"
 
 // drainTime bounds the wait for the end of a stream after the response. A connection can only be
 // reused after its stream was read to the end.
@@ -74,129 +66,6 @@ type link struct {
 	probing  chan struct{} // closed at the end of the current probe; guarded by mu
 	listing  chan struct{} // a semaphore for relist
 	relistAt time.Time     // the earliest time to list again after a failure; guarded by listing
-}
-
-// recordingTransport stores its connection, since the SDK does not close it after every failure.
-type recordingTransport struct {
-	sdk.Transport
-	conn sdk.Connection
-}
-
-func (c *recordingTransport) Connect(ctx context.Context) (sdk.Connection, error) {
-	var err error
-	c.conn, err = c.Transport.Connect(ctx)
-	return c.conn, err
-}
-
-func (c *recordingTransport) close() {
-	if c.conn != nil {
-		c.conn.Close() //nolint:errcheck // the link has ended
-	}
-}
-
-// dial connects and lists the tools.
-func (s *server) dial(ctx context.Context) (*link, *listing, error) {
-	l, err := s.dialVersion(ctx, protocolVersion)
-	if rejectsInitialize(err) { // a server may know only the newest protocol
-		newest, second := s.dialVersion(ctx, "")
-		if second == nil {
-			l, err = newest, nil
-		} else {
-			s.log.Debug("the newest protocol was rejected too", "err", s.words(second))
-		}
-	}
-
-	if err != nil {
-		return nil, nil, err
-	}
-
-	found, err := s.list(ctx, l)
-	if err != nil {
-		l.end(err)
-		return nil, nil, fmt.Errorf("list tools: %w", err)
-	}
-
-	return l, found, nil
-}
-
-// rejectsInitialize reports whether a server responded to initialize with an error other than that
-// it rejects the credentials. The codes differ between servers, and some send only a status. The
-// status of an outage is that of a gateway, not of the server.
-func rejectsInitialize(err error) bool {
-	if r, ok := errors.AsType[*refusal](err); ok {
-		outage := []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
-		return !isCredential(r.status) && !slices.Contains(outage, r.status)
-	}
-
-	answer, ok := errors.AsType[*jsonrpc.Error](err)
-	return ok && answer.Code != codeRejected
-}
-
-func (s *server) dialVersion(ctx context.Context, version string) (*link, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-
-	l := &link{listing: make(chan struct{}, 1), filter: newFilter(s.log), runs: map[string]*use{}}
-	l.life, l.end = context.WithCancelCause(context.Background())
-	c, err := s.openEndpoint(l)
-	if err != nil {
-		l.end(err)
-		return nil, err
-	}
-
-	stop := context.AfterFunc(ctx, func() { l.end(context.Cause(ctx)) })
-	transport := &recordingTransport{Transport: c.transport()}
-	l.session, err = contain(s.log, func() (*sdk.ClientSession, error) {
-		return s.client(l).Connect(l.life, transport, &sdk.ClientSessionOptions{ProtocolVersion: version})
-	})
-	if !stop() || l.life.Err() != nil { // the SDK reports any end of the link as "context canceled"
-		<-l.life.Done()
-		err = context.Cause(l.life)
-	}
-
-	if err != nil {
-		err = c.explain(err)
-		l.end(err)
-	}
-
-	s.work.Go(func() { s.supervise(l, c, transport) }) // also after a failure: the caller does not wait for the cleanup
-	if err != nil {
-		return nil, err
-	}
-
-	return l, nil
-}
-
-// supervise waits for the end of a link from either side, and cleans up.
-func (s *server) supervise(l *link, c endpoint, transport *recordingTransport) {
-	if l.session != nil {
-		closed := make(chan error, 1)
-		s.work.Go(func() { closed <- l.session.Wait() })
-		select {
-		case err := <-closed:
-			if err != nil { // nil: the server closed the connection
-				l.end(err)
-			}
-		case <-c.done():
-		case <-l.life.Done():
-		}
-	}
-
-	refused := l.filter.refused()
-	l.end(cmp.Or(refused, errLost))
-	s.log.Debug("the connection to an MCP server has ended", "cause", s.words(context.Cause(l.life)))
-	c.terminate()
-	if l.session != nil {
-		l.session.Close() //nolint:errcheck // the link has ended
-	}
-
-	transport.close()
-	c.release()
-	l.mu.Lock()
-	l.over = true
-	l.mu.Unlock()
-	l.calls.Wait()
 }
 
 // use is the use of a link by a run.
@@ -306,27 +175,6 @@ func (l *link) awaitProbe(ctx context.Context) error {
 	}
 
 	return nil
-}
-
-// client returns a client for one link, so that each notification belongs to that link.
-func (s *server) client(l *link) *sdk.Client {
-	client := sdk.NewClient(&sdk.Implementation{Name: s.cfg.Name, Version: s.cfg.Version}, &sdk.ClientOptions{
-		Capabilities:           &sdk.ClientCapabilities{},
-		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { l.stale.Store(true) },
-		MultiRoundTrip:         &sdk.MultiRoundTripOptions{Disabled: true},
-	})
-	client.AddSendingMiddleware(takeResults)
-	client.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
-		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
-			if method != methodChanged { // the filter passes no other notification
-				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found"}
-			}
-
-			l.filter.pending.Store(false) // before the SDK drops its cache: a later change is not lost
-			return next(ctx, method, req)
-		}
-	})
-	return client
 }
 
 var errPanic = errors.New("a response of the server could not be processed")

@@ -25,8 +25,13 @@
 // the server, perhaps in another process. Requests of one result are asked one after another, and their
 // answers are sent together. If the call cannot ask, they are declined. After 10 such results the call
 // fails. A result without requests means that the server is busy: the call is sent again 3 times.
-// A server of an older protocol cannot ask. That is the protocol of a server that knows both, since
-// the first message of a connection is initialize.
+// A resource that requires input is an error for the model.
+//
+// A server that knows this protocol and an older one is served in the newer one: the first message of
+// a connection is server/discover. Without a response in 30 s, or in half of the time to connect if
+// that is less, or after an error, initialize follows; if the server has ended the connection, in a
+// second one. A server of an older protocol cannot ask: the client does not announce it, and a request
+// for input within a call receives decline.
 //
 // # Security
 //

@@ -42,9 +42,9 @@ const (
 // formComplexity limits the schema of a form, which is flat.
 var formComplexity = jsonlimit.Limit{Values: 1 << 12, Depth: 8}
 
-// needsInput is the result of a call for which the server asks the user for input that it must not
-// ask for.
-var needsInput = tool.Result{Output: "the server asks for input, which nothing can provide", IsError: true}
+// needsInput is the result if a server asks the user for input that it must not ask for: for a
+// resource, or in an older protocol.
+var needsInput = tool.Result{Output: "the server asks for input, which is possible only in a call of a tool and since protocol " + inputVersion, IsError: true}
 
 var (
 	errRounds  = fmt.Errorf("the server asks for input again after %d answers", maxRounds)
@@ -293,7 +293,7 @@ func (x *exchange) next(answer *sdk.CallToolResult) (*exchange, error) {
 func (in *input) question() (tool.Question, error) {
 	p := &in.Params
 	q := tool.Question{Message: p.Message}
-	if in.Method != "elicitation/create" {
+	if in.Method != methodElicit {
 		return q, fmt.Errorf("the server requests %.80q, which is not supported", in.Method)
 	}
 

@@ -90,7 +90,7 @@ func TestTimeOfReconnection(t *testing.T) {
 		switch {
 		case r.Header.Get("Last-Event-ID") == "e1":
 			resumed.Store(time.Now())
-			fmt.Fprintf(w, "id: e2\ndata: {\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"resumed\"}]}}\n\n")
+			fmt.Fprintf(w, "id: e2\ndata: {\"jsonrpc\":\"2.0\",\"id\":4,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"resumed\"}]}}\n\n")
 		case bytes.Contains(data, []byte(`"tools/call"`)):
 			began.Store(time.Now())
 			fmt.Fprint(w, "id: e1\nretry: 3000\ndata:\n\n")

@@ -73,26 +73,12 @@ func serve(role string) int {
 		if err := toolServer().Run(context.Background(), &sdk.StdioTransport{}); err != nil && !errors.Is(err, io.EOF) {
 			return fail(err)
 		}
-	case "newest": // knows no initialize; its response to that is an environment variable
-		input := bufio.NewReader(os.Stdin)
-		first, err := input.ReadString('\n')
-		if err != nil {
-			return fail(err)
-		}
-		if strings.Contains(first, `"initialize"`) {
-			fmt.Println(os.Getenv("RESPONSE"))
-			io.Copy(io.Discard, input) //nolint:errcheck // until the end of the input
-			return 0
-		}
-		messages := struct {
-			io.Reader
-			io.Closer
-		}{io.MultiReader(strings.NewReader(first), input), os.Stdin}
-		if err := toolServer().Run(context.Background(), &sdk.IOTransport{Reader: messages, Writer: os.Stdout}); err != nil && !errors.Is(err, io.EOF) {
-			return fail(err)
-		}
 	case "asker":
 		if err := asker(bookSeat).Run(context.Background(), &sdk.StdioTransport{}); err != nil && !errors.Is(err, io.EOF) {
+			return fail(err)
+		}
+	case "both":
+		if err := bothAsker().Run(context.Background(), &sdk.StdioTransport{}); err != nil && !errors.Is(err, io.EOF) {
 			return fail(err)
 		}
 	case "sleeper":
@@ -111,8 +97,8 @@ func serve(role string) int {
 		}
 	case "hostile":
 		return serveHostile()
-	case "single":
-		return single()
+	case "single", "ignores", "strict":
+		return single(role)
 	case "exit":
 		fmt.Fprint(os.Stderr, strings.Repeat("an earlier line\n", 20)+"no "+os.Getenv("DATABASE")+"\n"+strings.Repeat("x",
 			9000)+"\n\nbye")
@@ -158,30 +144,52 @@ func startChild(role string) {
 	cmd.Start()                                   //nolint:errcheck // the test waits for its word
 }
 
-// single is a server that executes one call at a time: a call of stick blocks all later messages.
-func single() int {
+// single is a server of an older protocol that executes one call at a time: a call of stick blocks all
+// later messages. In the role strict it ends at a message before initialize, and as ignores it does
+// not respond to one.
+func single(role string) int {
+	initialized := false
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		var message struct {
 			ID     json.RawMessage
 			Method string
 			Params struct{ Name string }
+			Result json.RawMessage
 		}
 		if err := json.Unmarshal(lines.Bytes(), &message); err != nil {
 			return fail(err)
 		}
-		if message.ID == nil {
+		initialized = initialized || message.Method == "initialize"
+		if !initialized && role == "strict" {
+			return fail(errors.New("expected initialize"))
+		}
+		if message.ID == nil || !initialized && role == "ignores" {
 			continue
 		}
 		answer := `{}`
 		switch message.Method {
+		case "server/discover":
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`+"\n", message.ID)
+			continue
+		case "": // the response to the question of elicit
+			text, err := json.Marshal(string(message.Result))
+			if err != nil {
+				return fail(err)
+			}
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%s}]}}`+"\n", strings.Trim(string(message.ID), `"`), text)
+			continue
 		case "initialize":
 			answer = `{"protocolVersion":"2025-11-25","serverInfo":{"name":"single","version":"1"},"capabilities":{"tools":{}}}`
 		case "tools/list":
-			answer = `{"tools":[{"name":"stick","inputSchema":{"type":"object"}},{"name":"say","inputSchema":{"type":"object"}}]}`
+			answer = `{"tools":[{"name":"stick","inputSchema":{"type":"object"}},{"name":"say","inputSchema":{"type":"object"}},{"name":"elicit","inputSchema":{"type":"object"}}]}`
 		case "tools/call":
-			if message.Params.Name == "stick" {
+			switch message.Params.Name {
+			case "stick":
 				return block()
+			case "elicit":
+				fmt.Printf(`{"jsonrpc":"2.0","id":"%s","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object"}}}`+"\n", message.ID)
+				continue
 			}
 			answer = `{"content":[{"type":"text","text":"said"}]}`
 		}

@@ -3,12 +3,10 @@ package mcp_test
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -184,21 +182,6 @@ func TestFirstStartMayTakeLonger(t *testing.T) {
 	}, long, time.Millisecond)
 	require.ErrorContains(t, err, "the server did not respond in time")
 	require.ErrorContains(t, s.Fault(), "the server did not respond in time")
-}
-
-// A server of the newest protocol may respond to initialize with any error.
-func TestCommandWithoutInitialize(t *testing.T) {
-	for _, code := range []int{-32601, -32603, -32020, -32000, -32001, -32002, -32003, -32004, -32005, -32042, 7} {
-		t.Run(strconv.Itoa(code), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			def := stdio(t, "newest")
-			def.Env = map[string]agent.Secret{"RESPONSE": agent.Secret(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"error":{"code":%d,"message":"no"}}`, code))}
-			s := w.open(def)
-			require.Equal(t, tool.Result{Output: "a"}, call(t, find(t, s, "echo"), `{"text":"a"}`))
-			require.Len(t, w.pids("newest"), 2)
-		})
-	}
 }
 
 func TestServerThatIsStuckInACallIsStartedAgain(t *testing.T) {

@@ -309,37 +309,23 @@ func TestStreamThatDoesNotBegin(t *testing.T) {
 	require.Len(t, list(t, s), 1)
 }
 
-// A server of the newest protocol may not support initialize.
-func TestServerWithoutInitialize(t *testing.T) {
+// A server that rejects every message is asked once in each protocol, and not in another connection.
+func TestAServerThatRejectsEveryMessage(t *testing.T) {
 	for name, row := range map[string]struct {
 		status int
 		body   string
-		want   string // the error, or "" if the newer protocol is used
+		want   string
 	}{
-		"method not found":      {400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method not found"}}`, ""},
-		"a code of the SDK":     {400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32004,"message":"no"}}`, ""},
-		"a code of servers":     {200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no"}}`, ""},
-		"the code -32001":       {400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"no"}}`, ""},
-		"the code -32002":       {400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"no"}}`, ""},
-		"the code -32003":       {400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32003,"message":"no"}}`, ""},
-		"the code -32005":       {400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32005,"message":"no"}}`, ""},
-		"a missing header":      {400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32020,"message":"no"}}`, ""},
-		"an internal error":     {200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"no"}}`, ""},
-		"an empty response":     {400, ``, ""},
-		"not found":             {404, ``, ""},
-		"a failure":             {500, `no`, ""},
-		"a code of elicitation": {200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"no"}}`, ""},
-		"an outage":             {503, `soon`, "mcp server test: the server responded with 503 Service Unavailable: soon"},
-		"no credentials":        {401, `{"error":"invalid_token","error_description":"The token has expired"}`, "mcp server test: the server responded with 401 Unauthorized: The token has expired (configure headers or oauth of the server)"},
-		"credentials in text":   {403, `denied by *policy*`, "mcp server test: the server responded with 403 Forbidden: denied by *policy* (configure headers or oauth of the server)"},
+		"method not found":    {400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method not found"}}`, "mcp server test: method not found"},
+		"a code of the SDK":   {400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32004,"message":"no"}}`, "mcp server test: no"},
+		"an outage":           {503, `soon`, "mcp server test: the server responded with 503 Service Unavailable: soon"},
+		"no credentials":      {401, `{"error":"invalid_token","error_description":"The token has expired"}`, "mcp server test: the server responded with 401 Unauthorized: The token has expired (configure headers or oauth of the server)"},
+		"credentials in text": {403, `denied by *policy*`, "mcp server test: the server responded with 403 Forbidden: denied by *policy* (configure headers or oauth of the server)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			handler := streamableAs(toolServer(), &sdk.StreamableHTTPOptions{Stateless: true})
+			var messages atomic.Int32
 			s := newWorld(t).open(overHTTP(web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.Header.Get("Mcp-Protocol-Version") >= "2026" {
-					handler.ServeHTTP(w, r)
-					return
-				}
+				messages.Add(1)
 				w.Header().Set("Content-Type", "text/plain")
 				if strings.HasPrefix(row.body, "{") {
 					w.Header().Set("Content-Type", "application/json")
@@ -347,12 +333,9 @@ func TestServerWithoutInitialize(t *testing.T) {
 				w.WriteHeader(row.status)
 				fmt.Fprint(w, row.body)
 			})).URL))
-			if row.want != "" {
-				_, err := s.Tools(t.Context())
-				require.EqualError(t, err, row.want)
-				return
-			}
-			require.Equal(t, tool.Result{Output: "a"}, call(t, find(t, s, "echo"), `{"text":"a"}`))
+			_, err := s.Tools(t.Context())
+			require.EqualError(t, err, row.want)
+			require.EqualValues(t, 2, messages.Load())
 		})
 	}
 }
