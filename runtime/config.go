@@ -122,6 +122,11 @@ type Config struct {
 	// Sessions stores conversations. Defaults to that of [session.NewMemory].
 	Sessions session.Store
 
+	// UploadDir is the directory of the files that clients send before a run uses them. Agents should
+	// not be able to read it. Defaults to a private one, which the first upload creates and Close
+	// removes.
+	UploadDir string
+
 	// StoreOnRequest stores the conversation of a run only if its request has a sessionId or
 	// "store": true. Defaults to false: it is stored unless the request has "store": false.
 	StoreOnRequest bool

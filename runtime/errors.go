@@ -39,6 +39,7 @@ var (
 	errRunIDFormat      = reject(http.StatusBadRequest, "Invalid runId format")
 	errTooManyRuns      = reject(http.StatusServiceUnavailable, "Too many runs")
 	errDraining         = reject(http.StatusServiceUnavailable, "Draining")
+	errTooManyUploads   = reject(http.StatusServiceUnavailable, "Too many uploads")
 	errReplicas         = reject(http.StatusServiceUnavailable, "Replicas unavailable")
 	errDiskFull         = reject(http.StatusServiceUnavailable, "Disk full")
 	errNotAcceptable    = reject(http.StatusNotAcceptable, "Not acceptable")
@@ -99,7 +100,7 @@ func (rt *Runtime) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 
 	w.Header()["Cache-Control"] = noStore // the handler may have set another before it failed
-	if known == errTooManyRuns || known == errReplicas || known == errMemory {
+	if known == errTooManyRuns || known == errTooManyUploads || known == errReplicas || known == errMemory {
 		w.Header().Set("Retry-After", "1")
 	}
 

@@ -30,7 +30,7 @@ type execution struct {
 	input     engine.Input
 	requestID string // of the HTTP request, if any
 	started   time.Time
-	memory    *httpapi.Memory // of the session
+	memory    *httpapi.Memory // of the session and of uploads
 }
 
 // usage returns the value of runvalue.UsageHeader.
@@ -41,20 +41,20 @@ func (x *execution) usage(res *result) string {
 // maxTimeoutMs prevents the overflow of a duration. No limit is longer than a year.
 const maxTimeoutMs = 366 * 24 * 3600 * 1000
 
-func (rt *Runtime) newExecution(h *hosted, entry *registry.Run, s session.Session, req *wire.RunRequest, answers *engine.Answers) *execution {
+func (rt *Runtime) newExecution(h *hosted, entry *registry.Run, s session.Session, req *wire.RunRequest, c *content) *execution {
 	runID := entry.ID().String()
 	s.Begin(runID)
 	init := h.init
 	init.RunID, init.SessionID, init.Resumed = runID, s.ID(), s.Resumed()
 	x := &execution{
-		rt: rt, agent: h, run: entry, session: s, started: time.Now(),
+		rt: rt, agent: h, run: entry, session: s, started: time.Now(), memory: c.memory,
 		info: RunInfo{AgentID: h.id, RunID: runID, SessionID: s.ID(), Metadata: req.Metadata},
 		input: engine.Input{
-			RunID: runID, Session: s, Message: req.Message, Init: &init,
-			Inputs: req.Inputs, ClientTools: req.ClientTools, Answers: answers,
+			RunID: runID, Session: s, Message: req.Message, Content: c.parts, Init: &init,
+			Inputs: req.Inputs, ClientTools: req.ClientTools,
 		},
 	}
-	if strings.TrimSpace(req.Message) == "" { // next to answers
+	if strings.TrimSpace(req.Message) == "" { // next to content or answers
 		x.input.Message = ""
 	}
 
@@ -63,7 +63,7 @@ func (rt *Runtime) newExecution(h *hosted, entry *registry.Run, s session.Sessio
 	}
 
 	if !s.Resumed() { // a resumed session has a history already
-		x.input.History = historyMessages(req.History)
+		x.input.History = c.history
 	}
 
 	if req.MaxTurns != nil {

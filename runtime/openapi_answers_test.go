@@ -33,7 +33,7 @@ func TestResponsesMatchTheDocument(t *testing.T) {
 		"busy": (*contract).busy, "cancel": (*contract).cancels, "going down": (*contract).goingDown,
 		"listings": (*contract).listings, "files": (*contract).files, "conditions": (*contract).conditions,
 		"servers": (*contract).mcpServers, "subagents": (*contract).subagents, "summaries": (*contract).summaries,
-		"waits": (*contract).waits,
+		"waits": (*contract).waits, "uploads": (*contract).uploads,
 	} {
 		t.Run(name, func(t *testing.T) {
 			within := *c

@@ -46,6 +46,7 @@ func (rt *Runtime) routes() []route {
 		{"HEAD", "/v1/agents/:agentId", rt.showAgent},
 		{"POST", "/v1/agents/:agentId/runs", rt.startRun},
 		{"POST", "/v1/runs/:runId/cancel", rt.cancelRun},
+		{"POST", "/v1/uploads", rt.createUpload},
 		{"GET", "/v1/sessions/:sessionId", rt.showSession},
 		{"HEAD", "/v1/sessions/:sessionId", rt.showSession},
 		{"DELETE", "/v1/sessions/:sessionId", rt.deleteSession},

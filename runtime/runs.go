@@ -28,7 +28,7 @@ func (rt *Runtime) startRun(w http.ResponseWriter, r *http.Request, ps httproute
 	memory := &httpapi.Memory{Reserve: rt.Reserve}
 	defer memory.Release()
 	var req wire.RunRequest
-	if err := memory.ReadJSON(w, r, rt.cfg.Limits.MaxMessageBytes, &req); err != nil {
+	if err := rt.readRun(w, r, memory, &req); err != nil {
 		return err
 	}
 
@@ -118,7 +118,7 @@ func (rt *Runtime) cancelRun(w http.ResponseWriter, _ *http.Request, ps httprout
 // agent.
 func (rt *Runtime) findAgent(agentID string, req *wire.RunRequest) (*hosted, error) {
 	switch {
-	case strings.TrimSpace(req.Message) == "" && req.Answers == nil:
+	case !hasMessage(req) && req.Answers == nil:
 		return nil, invalid("message is required")
 	case req.SessionID != nil && !ids.ValidSession(*req.SessionID):
 		return nil, invalid("sessionId must be 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'")
@@ -158,8 +158,20 @@ func (rt *Runtime) findAgent(agentID string, req *wire.RunRequest) (*hosted, err
 // prepare reserves the id of a run, its session and a slot among the active runs. The caller must
 // close the execution.
 func (rt *Runtime) prepare(ctx context.Context, h *hosted, req *wire.RunRequest) (*execution, error) {
-	x, reason, err := rt.reserveRun(ctx, h, req)
-	if err != nil {
+	c := &content{uploads: rt.uploads, memory: &httpapi.Memory{Reserve: rt.Reserve}}
+	var x *execution
+	defer func() {
+		if x == nil {
+			c.memory.Release()
+		}
+	}()
+	if err := c.read(req); err != nil {
+		return nil, err
+	}
+
+	var reason string
+	var err error
+	if x, reason, err = rt.reserveRun(ctx, h, req, c); err != nil {
 		rt.metrics.reject(h.id, reason)
 	}
 
@@ -167,7 +179,7 @@ func (rt *Runtime) prepare(ctx context.Context, h *hosted, req *wire.RunRequest)
 }
 
 // reserveRun is prepare. The reason is that of the error in metrics.
-func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunRequest) (x *execution, reason string, err error) {
+func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunRequest, c *content) (*execution, string, error) {
 	id := ids.Random()
 	if req.RunID != nil {
 		var err error
@@ -187,13 +199,7 @@ func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunReque
 		sessionID = *req.SessionID
 	}
 
-	memory := &httpapi.Memory{Reserve: rt.Reserve}
-	defer func() {
-		if x == nil {
-			memory.Release()
-		}
-	}()
-	if err := rt.holdSession(memory, h.id, sessionID); err != nil {
+	if err := rt.holdSession(c.memory, h.id, sessionID); err != nil {
 		return nil, rejectedError, err
 	}
 
@@ -223,11 +229,10 @@ func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunReque
 		return nil, rejectedAnswers, err
 	}
 
-	x = rt.newExecution(h, entry, s, req, checked)
-	x.memory = memory
+	x := rt.newExecution(h, entry, s, req, c)
+	x.input.Answers = checked
 	if err := entry.Start(); err != nil {
 		_ = x.closeSession() // which logs it
-		x = nil
 		if errors.Is(err, registry.ErrDraining) {
 			return nil, rejectedDraining, errDraining
 		}
@@ -247,7 +252,7 @@ type sized interface {
 // holdSession reserves memory for a session that is about to be opened.
 func (rt *Runtime) holdSession(m *httpapi.Memory, agentID, id string) error {
 	if store, ok := rt.cfg.Sessions.(sized); ok && id != "" {
-		return m.Hold(sessionCopies * int(store.Size(agentID, id)))
+		return m.Add(sessionCopies * int(store.Size(agentID, id)))
 	}
 
 	return nil
@@ -288,8 +293,10 @@ func checkHistory(history []wire.Turn) error {
 		switch {
 		case turn.Role != want:
 			return invalid(fmt.Sprintf("history[%d].role must be %q", i, want))
-		case strings.TrimSpace(turn.Content) == "":
+		case strings.TrimSpace(turn.Content) == "" && len(turn.Parts) == 0:
 			return invalid(fmt.Sprintf("history[%d].content is required", i))
+		case len(turn.Parts) > 0 && want != runvalue.RoleUser:
+			return invalid(fmt.Sprintf("history[%d].parts are those of a user", i))
 		}
 	}
 
@@ -300,11 +307,14 @@ func checkHistory(history []wire.Turn) error {
 	return nil
 }
 
-// historyMessages returns the messages of a valid history.
+// historyMessages returns the messages of a valid history, without their parts.
 func historyMessages(history []wire.Turn) []model.Message {
 	messages := make([]model.Message, len(history))
 	for i, turn := range history {
-		messages[i] = model.UserText(turn.Content)
+		if strings.TrimSpace(turn.Content) != "" {
+			messages[i] = model.UserText(turn.Content)
+		}
+
 		messages[i].Role = model.Role(turn.Role)
 	}
 

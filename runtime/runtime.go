@@ -42,6 +42,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/internal/skill"
 	"github.com/seed93082962/agenthost/runtime/internal/registry"
+	"github.com/seed93082962/agenthost/runtime/internal/upload"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
@@ -63,6 +64,7 @@ type Runtime struct {
 	files     *filesafe.Handlers
 	protected []string // paths, see protectedPaths
 	skills    *skill.Scanner
+	uploads   *upload.Store
 	servers   []tool.Server
 	sandboxes []tool.Confiner
 
@@ -147,6 +149,10 @@ func (rt *Runtime) open(ctx context.Context) error {
 		return err
 	}
 
+	if rt.uploads, err = upload.New(upload.Config{Dir: rt.cfg.UploadDir, MaxBytes: rt.cfg.Limits.MaxUploadBytes, Logger: rt.cfg.Logger}); err != nil {
+		return err
+	}
+
 	return rt.host(ctx)
 }
 
@@ -195,6 +201,10 @@ func (rt *Runtime) Close() error {
 	closing.Wait()
 	for _, box := range rt.sandboxes {
 		box.Close()
+	}
+
+	if rt.uploads != nil {
+		err = errors.Join(err, rt.uploads.Close())
 	}
 
 	if rt.dir != nil {

@@ -288,6 +288,13 @@ func (r *entryRoom) block(b *model.Block) (wire.TranscriptBlock, bool) {
 		}
 
 		out.Thinking, out.Truncated = r.text(b.Text)
+	case model.BlockImage:
+		out.Name, out.MediaType, out.Size = b.Name, b.Images[0].MediaType, b.Bytes()
+	case model.BlockFile:
+		out.Name, out.MediaType, out.Size = b.Name, typeText, b.Bytes()
+		if len(b.PDF) > 0 {
+			out.MediaType = typePDF
+		}
 	case model.BlockToolUse:
 		out.ID, out.Name, out.Input = b.ID, b.Name, r.input(b.Input)
 		out.Truncated = out.Input == nil && len(b.Input) > 0

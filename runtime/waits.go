@@ -60,7 +60,7 @@ func (rt *Runtime) checkInputs(req *wire.RunRequest) error {
 // answers reports whether a request answers what waits. One without a message and with no answers
 // asks what waits: all answers are missing.
 func answers(req *wire.RunRequest) bool {
-	return len(req.Answers) > 0 || strings.TrimSpace(req.Message) == ""
+	return len(req.Answers) > 0 || !hasMessage(req)
 }
 
 // checkAnswers returns the answers of a request for its run, or nil if it has none.

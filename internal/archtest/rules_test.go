@@ -21,7 +21,7 @@ var arrows = []rule{
 	{"auditlog", "internal/leaf/...", "the log depends neither on its database nor on the logged actions"},
 	{"auditlog/...", "auditlog internal/leaf/...", "a store on any *sql.DB, also that of other servers"},
 
-	{"runtime", formats + " runtime/internal/engine runtime/model runtime/model/adapter runtime/internal/permission runtime/internal/registry runtime/run runtime/session runtime/tool " +
+	{"runtime", formats + " runtime/internal/engine runtime/model runtime/model/adapter runtime/internal/permission runtime/internal/registry runtime/internal/upload runtime/run runtime/session runtime/tool " +
 		"runtime/internal/builtin sse filesafe internal/...", "sandboxed tools and MCP are set in Config: an embedder without them links neither"},
 	{"runtime/agent", "runtime/internal/permission runtime/wire internal/...", "an agent is data: it is read and checked where no model or tool is linked"},
 	{"runtime/client", "runtime/wire sse internal/...", "a client does not link the server"},
@@ -39,6 +39,7 @@ var arrows = []rule{
 	{"runtime/internal/registry", "runtime/run runtime/wire internal/...", "the registry does not depend on the execution of runs"},
 	{"runtime/internal/collect", "runtime/model internal/...", "a response is made of the parts of the model"},
 	{"runtime/run/natsbus", "runtime/run runtime/wire internal/...", "only an embedder with replicas links the client of a bus"},
+	{"runtime/internal/upload", "runtime/wire internal/...", "the store does not depend on the runs that use its files"},
 	{"runtime/session", "runtime/model runtime/internal/collect internal/...", "a transcript is made of the model's messages"},
 	{"runtime/skill/archive", "runtime/agent internal/...", "only an embedder that configures archives links their format"},
 	{"runtime/internal/builtin", "runtime/tool filesafe internal/...", "tools depend on the tool interface and on the resources they use"},

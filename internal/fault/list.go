@@ -81,6 +81,7 @@ var faults = []Fault{
 	{Runtime, "Not waiting", http.StatusConflict, "The session does not wait for an answer with this id: another answer or a message came first", "read the session again"},
 	{Runtime, "Call changed", http.StatusConflict, "A call that waits can no longer be executed as it was shown", "reject it, or send a message"},
 	{Runtime, "Request body too large", http.StatusRequestEntityTooLarge, "The body is larger than maxMessageBytes", "send less, or raise limits.maxMessageBytes"},
+	{Runtime, "Too many uploads", http.StatusServiceUnavailable, "The uploads together have reached maxUploadBytes, or 10,000 files", "wait until some expire, or raise limits.maxUploadBytes"},
 	{Runtime, "Internal error", http.StatusInternalServerError, "The runtime failed", "its log has the cause, with this requestId"},
 	{Runtime, "Agent unavailable", http.StatusServiceUnavailable, "The configuration of the agent cannot be used", "runtime --check and the log name the fault"},
 	{Runtime, "Too many runs", http.StatusServiceUnavailable, "The runs in progress have reached maxConcurrentRuns", "wait for the time in Retry-After, or raise limits.maxConcurrentRuns"},

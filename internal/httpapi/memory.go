@@ -44,17 +44,28 @@ func (m *Memory) Release() { _ = m.Hold(0) }
 
 // ReadJSON is [ReadJSON] with memory for the body and for v.
 func (m *Memory) ReadJSON(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
-	body := &reservedBody{ReadCloser: r.Body, memory: m}
-	r.Body = body
-	data, err := ReadBody(w, r, limit)
-	if body.err != nil {
-		return body.err
-	}
-
+	data, err := m.ReadBody(w, r, limit)
 	if err != nil {
 		return err
 	}
 
+	return m.ParseJSON(data, v)
+}
+
+// ReadBody is [ReadBody] with memory for the body.
+func (m *Memory) ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	body := &reservedBody{ReadCloser: r.Body, memory: m}
+	r.Body = body
+	data, err := ReadBody(w, r, limit)
+	if body.err != nil {
+		return nil, body.err
+	}
+
+	return data, err
+}
+
+// ParseJSON is [ParseJSON] with memory for the body and for v.
+func (m *Memory) ParseJSON(data []byte, v any) error {
 	values, err := jsonlimit.Limit{Values: len(data)}.Count(data)
 	if err != nil {
 		return ParseJSON(data, v) // which describes the error

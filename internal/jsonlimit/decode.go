@@ -2,6 +2,7 @@ package jsonlimit
 
 import (
 	"bytes"
+	"encoding/base64"
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
@@ -139,6 +140,10 @@ func describe(err error) error {
 
 	if _, ok := errors.AsType[*time.ParseError](semantic.Err); ok {
 		return &Error{Field: field, Message: "must be a time in the form of RFC 3339, such as 2006-01-02T15:04:05Z"}
+	}
+
+	if _, ok := errors.AsType[base64.CorruptInputError](semantic.Err); ok {
+		return &Error{Field: field, Message: "must be base64"}
 	}
 
 	if semantic.JSONKind != 0 && semantic.GoType != nil && (semantic.Err == nil || numeric(semantic.GoType)) {

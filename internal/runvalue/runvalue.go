@@ -79,6 +79,24 @@ const (
 	CallChanged    = "Call changed"
 )
 
+// Types of a ContentPart.
+const (
+	PartText  = "text"
+	PartImage = "image"
+	PartFile  = "file"
+)
+
+// Bounds of the parts of a message, in bytes of the decoded data.
+const (
+	MaxParts        = 64
+	MaxImages       = 8
+	MaxImageBytes   = 5 << 20
+	MaxImagesBytes  = 20 << 20 // of the images of a message together
+	MaxFileBytes    = 10 << 20
+	MaxContentBytes = 30 << 20 // of the images and files of a request together, with its history
+	MaxPartName     = 255
+)
+
 // Kinds of a Pending.
 const (
 	InputApproval   = "approval"

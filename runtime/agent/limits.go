@@ -18,9 +18,10 @@ type Limits struct {
 	MaxToolOutputBytes int           `json:"maxToolOutputBytes,omitzero"` // of one tool call, to the model. Defaults to 100000.
 	MCPConnectTimeout  time.Duration `json:"mcpConnectTimeout,omitzero"`  // of connecting, and of the wait of a run for its servers. Defaults to 10s.
 	MCPStartTimeout    time.Duration `json:"mcpStartTimeout,omitzero"`    // of the first connection of a stdio server, which may install packages. Defaults to 3m.
-	MaxMessageBytes    int64         `json:"maxMessageBytes,omitzero"`    // of the body of a run request. Defaults to 4 MiB.
+	MaxMessageBytes    int64         `json:"maxMessageBytes,omitzero"`    // of the body of a run request without images and files. Defaults to 4 MiB.
 	MaxResponseBytes   int           `json:"maxResponseBytes,omitzero"`   // of text, thinking and tool inputs of one response of the model. Defaults to 4 MiB, at most 64 MiB.
 	MaxMemoryBytes     int64         `json:"maxMemoryBytes,omitzero"`     // of the requests, conversations, prompts, responses and tool results of all runs together, estimated. Defaults to 512 MiB.
+	MaxUploadBytes     int64         `json:"maxUploadBytes,omitzero"`     // of all uploads that are stored. Defaults to 1 GiB.
 	SessionTTL         time.Duration `json:"sessionTTL,omitzero"`         // transcripts are deleted after this time without use. Defaults to 720h.
 }
 
@@ -37,6 +38,7 @@ func (l Limits) WithDefaults() Limits {
 		MaxMessageBytes:    cmp.Or(l.MaxMessageBytes, 4<<20),
 		MaxResponseBytes:   cmp.Or(l.MaxResponseBytes, 4<<20),
 		MaxMemoryBytes:     cmp.Or(l.MaxMemoryBytes, 512<<20),
+		MaxUploadBytes:     cmp.Or(l.MaxUploadBytes, 1<<30),
 		SessionTTL:         cmp.Or(l.SessionTTL, 720*time.Hour),
 	}
 }

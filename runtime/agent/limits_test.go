@@ -14,12 +14,12 @@ func TestLimitsDefaults(t *testing.T) {
 	defaults := agent.Limits{
 		MaxConcurrentRuns: 1000, RunTimeout: 30 * time.Minute, LLMIdleTimeout: 2 * time.Minute, ToolTimeout: 2 * time.Minute,
 		MaxToolOutputBytes: 100_000, MCPConnectTimeout: 10 * time.Second, MCPStartTimeout: 3 * time.Minute, MaxMessageBytes: 4_194_304, MaxResponseBytes: 4_194_304,
-		MaxMemoryBytes: 536_870_912, SessionTTL: 720 * time.Hour,
+		MaxMemoryBytes: 536_870_912, MaxUploadBytes: 1 << 30, SessionTTL: 720 * time.Hour,
 	}
 	require.Equal(t, defaults, agent.Limits{}.WithDefaults())
 	set := agent.Limits{
 		MaxConcurrentRuns: 1, RunTimeout: 2, LLMIdleTimeout: 3, ToolTimeout: 4,
-		MaxToolOutputBytes: 5, MCPConnectTimeout: 6, MCPStartTimeout: 11, MaxMessageBytes: 7, MaxResponseBytes: 9, MaxMemoryBytes: 10, SessionTTL: 8,
+		MaxToolOutputBytes: 5, MCPConnectTimeout: 6, MCPStartTimeout: 11, MaxMessageBytes: 7, MaxResponseBytes: 9, MaxMemoryBytes: 10, MaxUploadBytes: 12, SessionTTL: 8,
 	}
 	require.Equal(t, set, set.WithDefaults())
 }
@@ -28,7 +28,7 @@ func TestLimitsJSON(t *testing.T) {
 	data, err := json.Marshal(agent.Limits{}.WithDefaults())
 	require.NoError(t, err)
 	require.JSONEq(t, `{"maxConcurrentRuns":1000,"runTimeout":"30m0s","llmIdleTimeout":"2m0s","toolTimeout":"2m0s",
-		"maxToolOutputBytes":100000,"mcpConnectTimeout":"10s","mcpStartTimeout":"3m0s","maxMessageBytes":4194304,"maxResponseBytes":4194304,"maxMemoryBytes":536870912,"sessionTTL":"720h0m0s"}`, string(data))
+		"maxToolOutputBytes":100000,"mcpConnectTimeout":"10s","mcpStartTimeout":"3m0s","maxMessageBytes":4194304,"maxResponseBytes":4194304,"maxMemoryBytes":536870912,"maxUploadBytes":1073741824,"sessionTTL":"720h0m0s"}`, string(data))
 
 	data, err = json.Marshal(agent.Limits{})
 	require.NoError(t, err)

@@ -88,6 +88,7 @@ func (r *rules) file(f *File) {
 func (r *rules) limits(l Limits, key string) {
 	r.positive(child(key, "maxConcurrentRuns"), int64(l.MaxConcurrentRuns))
 	r.positive(child(key, "maxMessageBytes"), l.MaxMessageBytes)
+	r.positive(child(key, "maxUploadBytes"), l.MaxUploadBytes)
 	r.positive(child(key, "maxMemoryBytes"), l.MaxMemoryBytes)
 	r.positive(child(key, "sessionTTL"), int64(l.SessionTTL))
 	r.positive(child(key, "runTimeout"), int64(l.RunTimeout))

@@ -1,5 +1,5 @@
 // Package client is a client of the runtime API. It runs agents, with a sequence of events or one
-// response, cancels runs, reads and deletes sessions, and lists agents.
+// response, cancels runs, sends uploads, reads and deletes sessions, and lists agents.
 //
 //	c, err := client.New(client.Config{BaseURL: "http://127.0.0.1:3000"})
 //	for event, err := range c.Run(ctx, "helper", wire.RunRequest{Message: "hello"}) {
@@ -117,6 +117,17 @@ func (c *Client) Cancel(ctx context.Context, runID string) (wire.CancelResponse,
 	return call[wire.CancelResponse](ctx, c, http.MethodPost, "/v1/runs/"+segment(runID)+"/cancel", nil, maxBody)
 }
 
+// Upload sends an image or a file for the content of a run. The media type may be empty.
+func (c *Client) Upload(ctx context.Context, name, mediaType string, data []byte) (wire.Upload, error) {
+	return call[wire.Upload](ctx, c, http.MethodPost, "/v1/uploads?name="+url.QueryEscape(name), binary{mediaType, data}, maxBody)
+}
+
+// binary is a body that is not JSON.
+type binary struct {
+	mediaType string
+	data      []byte
+}
+
 // DeleteSession deletes the stored conversation of a session. An unknown id is not an error. If a
 // run has the session open, the error is an [*Error] with status 409.
 func (c *Client) DeleteSession(ctx context.Context, sessionID string) error {
@@ -232,7 +243,14 @@ func expect(res *http.Response, want string) error {
 // send sends a request. The caller closes the body of the response.
 func (c *Client) send(ctx context.Context, method, path, accept string, body any) (*http.Response, error) {
 	var data bytes.Buffer
-	if body != nil {
+	media := "application/json"
+	switch body := body.(type) {
+	case nil:
+		media = ""
+	case binary:
+		media = body.mediaType
+		data = *bytes.NewBuffer(body.data)
+	default:
 		encoder := json.NewEncoder(&data)
 		encoder.SetEscapeHTML(false) // a conversation about HTML would become several times as long
 		if err := encoder.Encode(body); err != nil {
@@ -252,8 +270,8 @@ func (c *Client) send(ctx context.Context, method, path, accept string, body any
 		}
 
 		req.Header.Set("Accept", accept)
-		if body != nil {
-			req.Header.Set("Content-Type", "application/json")
+		if media != "" {
+			req.Header.Set("Content-Type", media)
 		}
 
 		if c.key != "" {

@@ -47,8 +47,8 @@ type Config struct {
 	// Required.
 	File *agent.File
 
-	// StateDir has the downloaded skills. Without it, an agent with skill archives is unavailable. Its
-	// directory "skills" is hidden.
+	// StateDir has the downloaded skills and the uploads. Without it, an agent with skill archives is
+	// unavailable, and uploads end with the host. Its directories "skills" and "uploads" are hidden.
 	StateDir string
 
 	// PrivateDir is the parent of the private directories of MCP servers and sandboxes, to which
@@ -158,6 +158,10 @@ func New(ctx context.Context, cfg Config) (h *Host, err error) {
 		settings.Sessions = h.sessions
 	}
 
+	if cfg.StateDir != "" {
+		settings.UploadDir = uploadDir(cfg.StateDir)
+	}
+
 	if cfg.Configure != nil {
 		cfg.Configure(&settings, servers)
 	}
@@ -174,7 +178,7 @@ func (c *Config) hidden() ([]string, error) {
 	}
 
 	if c.StateDir != "" {
-		paths = append(paths, skillDir(c.StateDir))
+		paths = append(paths, skillDir(c.StateDir), uploadDir(c.StateDir))
 	}
 
 	var err error
@@ -206,6 +210,8 @@ func (h *Host) Close() error {
 }
 
 func skillDir(state string) string { return filepath.Join(state, "skills") }
+
+func uploadDir(state string) string { return filepath.Join(state, "uploads") }
 
 // skillLoader returns the function that downloads skills to a directory, which is created when an
 // agent has an archive.

@@ -47,7 +47,7 @@ func (m *Message) Size() int {
 	for i := range m.Content {
 		b := &m.Content[i]
 		size += len(b.Text) + len(b.Signature) + len(b.Data) + len(b.Field) + len(b.Details) +
-			len(b.ID) + len(b.Name) + len(b.Input) + len(b.Extra) + len(b.BadInput) + blockSize
+			len(b.ID) + len(b.Name) + len(b.Input) + len(b.Extra) + len(b.BadInput) + len(b.PDF) + blockSize
 		for j := range b.Images {
 			size += len(b.Images[j].MediaType) + len(b.Images[j].Data)
 		}
@@ -88,6 +88,8 @@ const (
 	BlockRedacted   BlockType = "redacted_thinking" // Data
 	BlockToolUse    BlockType = "tool_use"          // ID, Name, Input, Extra
 	BlockToolResult BlockType = "tool_result"       // ID of the call, Text (the output), Images, IsError
+	BlockImage      BlockType = "image"             // of a user: Name, Images (one)
+	BlockFile       BlockType = "file"              // of a user: Name, Text (of a text file) or PDF
 )
 
 // Block is one content block of a message.
@@ -118,13 +120,29 @@ type Block struct {
 	// the result of the call is an error.
 	BadInput string `json:"bad_input,omitempty"`
 
-	// Images are in addition to Text, which describes them for upstreams that do not accept images.
+	// Images of a tool result are in addition to Text, which describes them for upstreams that do not
+	// accept images. An upstream that does not accept an image or a file of a user returns an error.
 	Images []Image `json:"images,omitempty"`
+	PDF    []byte  `json:"pdf,omitempty"`
 
 	IsError bool `json:"is_error,omitempty"`
 }
 
-// Image is an image of a tool result.
+// Bytes returns the number of bytes of the images or of the file of a block.
+func (b *Block) Bytes() int {
+	n := len(b.PDF)
+	if b.Type == BlockFile {
+		n += len(b.Text)
+	}
+
+	for i := range b.Images {
+		n += len(b.Images[i].Data)
+	}
+
+	return n
+}
+
+// Image is an image of a user or of a tool result. It may be any bytes that begin as its type does.
 type Image struct {
 	MediaType string `json:"media_type"` // image/png, image/jpeg, image/gif or image/webp
 	Data      []byte `json:"data"`

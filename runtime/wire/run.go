@@ -9,7 +9,7 @@ import (
 
 // RunRequest is the body of POST /v1/agents/:agentId/runs.
 type RunRequest struct {
-	Message   string     `json:"message"` // may be empty next to Answers
+	Message   string     `json:"message"` // may be empty next to Content and Answers
 	Stream    StreamMode `json:"stream,omitzero"`
 	SessionID *string    `json:"sessionId,omitempty"` // continues this conversation
 	RunID     *string    `json:"runId,omitempty"`     // a UUID chosen by the caller
@@ -17,6 +17,9 @@ type RunRequest struct {
 	TimeoutMs *int64     `json:"timeoutMs,omitempty"` // can only lower runTimeout
 	Metadata  Metadata   `json:"metadata,omitempty"`  // copied to logs and traces
 	History   []Turn     `json:"history,omitempty"`   // seeds a new session
+
+	// Content are further parts of the message. They follow Message, which may be empty.
+	Content []ContentPart `json:"content,omitempty"`
 
 	// RequireSession rejects the run with "Unknown session" if there is no session with SessionID.
 	RequireSession bool `json:"requireSession,omitempty"`
@@ -38,8 +41,28 @@ type RunRequest struct {
 // Turn is one message of the history of a run request. The first turn is of the role user, the last one
 // of assistant, and the roles alternate.
 type Turn struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
+	Role    string        `json:"role"`
+	Content string        `json:"content"`         // may be empty next to Parts
+	Parts   []ContentPart `json:"parts,omitempty"` // of a turn of the user, after Content
+}
+
+// ContentPart is a part of a message of the user. An image or a file has either Data or UploadID.
+type ContentPart struct {
+	Type      string `json:"type"`                // text, image or file
+	Text      string `json:"text,omitempty"`      // of a text
+	Name      string `json:"name,omitempty"`      // of an image or a file, for the model
+	MediaType string `json:"mediaType,omitempty"` // that of the bytes, or empty
+	Data      []byte `json:"data,omitempty"`      // in base64
+	UploadID  string `json:"uploadId,omitempty"`  // of an [Upload]
+}
+
+// Upload is the response to POST /v1/uploads.
+type Upload struct {
+	ID        string `json:"id"` // for ContentPart.UploadID
+	Name      string `json:"name,omitempty"`
+	MediaType string `json:"mediaType"`
+	Size      int    `json:"size"`   // in bytes
+	SHA256    string `json:"sha256"` // of the bytes, in hexadecimal
 }
 
 // Metadata are values that a client can search for in logs and traces.

@@ -102,7 +102,8 @@ func (b *TranscriptBlock) clean() {
 	}
 }
 
-// TranscriptBlock is one block of a message: text, thinking, tool_use or tool_result.
+// TranscriptBlock is one block of a message: text, thinking, image, file, tool_use or tool_result. The
+// bytes of an image and of a file are not included.
 type TranscriptBlock struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text,omitempty"`
@@ -114,6 +115,8 @@ type TranscriptBlock struct {
 	Output    string          `json:"output,omitempty"`
 	Images    int             `json:"images,omitempty"` // the number of images of a result, which are not included
 	IsError   bool            `json:"is_error,omitempty"`
+	MediaType string          `json:"mediaType,omitempty"` // of an image or a file, whose name is Name
+	Size      int             `json:"size,omitempty"`      // of an image or a file, in bytes
 	Truncated bool            `json:"truncated,omitempty"` // the text is shortened, or the input is omitted
 }
 

@@ -68,7 +68,7 @@ func TestHistories(t *testing.T) {
 			require.Equal(t, row.message, got.Message, name)
 			require.True(t, len(row.want) == len(got.History), "%s: %d turns", name, len(got.History))
 			for i, turn := range row.want {
-				require.True(t, turn == got.History[i], "%s: %d", name, i)
+				require.True(t, turn.Role == got.History[i].Role && turn.Content == got.History[i].Content, "%s: %d", name, i)
 			}
 		}
 	}, series...)

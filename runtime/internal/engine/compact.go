@@ -62,7 +62,7 @@ func estimate(m *model.Message) int64 {
 	n := int64(8)
 	for i := range m.Content {
 		b := &m.Content[i]
-		n += collect.EstimateTokens(b.Text) + collect.EstimateTokens(b.Data) + collect.EstimateTokens(b.Input) + imageTokens*int64(len(b.Images))
+		n += collect.EstimateTokens(b.Text) + collect.EstimateTokens(b.Data) + collect.EstimateTokens(b.Input) + binaryTokens(b)
 	}
 
 	return n
@@ -103,7 +103,7 @@ func (r *runState) compact(ctx context.Context) error {
 		cut, older = 0, 0 // a summary would hardly be shorter
 	}
 
-	recent := shorten(messages[cut:], r.window/2, r.in.Message)
+	recent := shorten(messages[cut:], r.window/2, r.question-cut)
 	if older+estimateAll(messages[cut:])-estimateAll(recent) < r.window/10 {
 		return nil
 	}
@@ -115,13 +115,15 @@ func (r *runState) compact(ctx context.Context) error {
 			return r.continueUncompacted(ctx, err)
 		}
 
-		text := summaryHead + summary
+		head := model.UserText(summaryHead + summary)
 		if r.question < cut {
-			text += requestHead + r.in.Message
+			request := r.in.message()
+			head.Content[0].Text += requestHead + request.Text()
+			head.Content = append(head.Content, binaries(messages[r.question].Content)...)
 		}
 
-		short.add(model.UserText(text))
-		recent = shorten(messages[cut:], r.window/2, r.in.Message) // the window may be smaller now
+		short.add(head)
+		recent = shorten(messages[cut:], r.window/2, r.question-cut) // the window may be smaller now
 	}
 
 	for _, m := range recent {
@@ -133,7 +135,8 @@ func (r *runState) compact(ctx context.Context) error {
 	}
 
 	before := r.fill.tokens
-	r.transcript, r.question, r.fill = short, max(0, r.question-cut), fill{}
+	r.question = max(0, r.question-cut+len(short.messages)-len(recent))
+	r.transcript, r.fill = short, fill{}
 	r.out.Emit(&wire.System{
 		Type: "system", Subtype: runvalue.SystemCompactBoundary,
 		CompactMetadata: &wire.CompactMetadata{Trigger: "auto", PreTokens: before, PostTokens: r.fill.add(short.messages)},
@@ -166,7 +169,7 @@ func recentFrom(messages []model.Message, budget int64) int {
 			break
 		}
 
-		if m := &messages[i]; m.Role == model.RoleAssistant || len(m.Content) > 0 && m.Content[0].Type == model.BlockText {
+		if m := &messages[i]; m.Role == model.RoleAssistant || len(m.Content) > 0 && m.Content[0].Type != model.BlockToolResult {
 			from = i
 		}
 	}
@@ -178,7 +181,7 @@ func recentFrom(messages []model.Message, budget int64) int {
 // window are shortened first, and again whenever upstream rejects the request because of its size.
 func (r *runState) summarise(ctx context.Context, messages []model.Message) (string, error) {
 	for {
-		input := shorten(messages, r.window*3/4, "")
+		input := shorten(messages, r.window*3/4, -1)
 		summary, err := r.callForSummary(ctx, input)
 		if !tooLong(err) || !r.halveWindow(estimateAll(input)) {
 			return summary, err
@@ -232,12 +235,12 @@ func tooLong(err error) bool {
 // request of this run and of later runs of the session. It returns nil if it did, and otherwise
 // err, the error of the call. The rejected request does not count as a turn.
 func (r *runState) recoverRejected(ctx context.Context, response *collect.Response, err error) error {
-	rejected := runErrorType(err)
+	rejected, types := runErrorType(err), aboutContent(err)
 	switch {
 	case tooLong(err):
 		err = r.compactRejected(ctx, response, err)
-	case aboutImage(err):
-		err = r.dropImages(ctx, response, err)
+	case len(types) > 0:
+		err = r.dropContent(ctx, response, err, types)
 	}
 
 	if err == nil {
@@ -246,53 +249,6 @@ func (r *runState) recoverRejected(ctx context.Context, response *collect.Respon
 	}
 
 	return err
-}
-
-// aboutImage reports whether upstream rejected a request because of an image: many models accept
-// none, some servers accept only texts, and a decoder may find a fault in an image.
-func aboutImage(err error) bool {
-	upstream, ok := errors.AsType[*model.Error](err)
-	if !ok || upstream.Code != runvalue.ErrorTypeInvalidRequest {
-		return false
-	}
-
-	message := strings.ToLower(upstream.Message)
-	return slices.ContainsFunc([]string{"image", "multimodal", "vision", "content must be a string", "content.type"},
-		func(phrase string) bool { return strings.Contains(message, phrase) })
-}
-
-// dropImages removes all images from the conversation. It returns err if there are none.
-func (r *runState) dropImages(ctx context.Context, response *collect.Response, err error) error {
-	if len(response.Message.Content) > 0 {
-		return err
-	}
-
-	dropped := false
-	plain := &transcript{}
-	for _, m := range r.transcript.messages {
-		m.Content = slices.Clone(m.Content)
-		for i := range m.Content {
-			dropped = dropped || m.Content[i].Images != nil
-			m.Content[i].Images = nil
-		}
-
-		plain.add(m)
-	}
-
-	if !dropped {
-		return err
-	}
-
-	if err := r.in.Session.Compact(ctx, plain.messages); err != nil {
-		return fmt.Errorf("remove images from session: %w", err)
-	}
-
-	r.transcript, r.fill = plain, fill{off: r.fill.off}
-	r.out.Emit(&wire.System{
-		Type: "system", Subtype: runvalue.SystemWarning,
-		Message: fmt.Sprintf("The images of the conversation are left out: %s.", publicText(err)),
-	})
-	return nil
 }
 
 // compactRejected compacts a conversation that upstream rejected for its size. It returns nil if
@@ -327,10 +283,11 @@ func (r *runState) halveWindow(rejected int64) bool {
 	return true
 }
 
-// shorten returns messages whose texts and tool results are cut so that all messages together take
-// at most budget tokens, as far as that is possible. It cuts the longest ones first. It does not
-// cut thinking, which is signed, tool inputs, which are JSON, or texts equal to whole.
-func shorten(messages []model.Message, budget int64, whole string) []model.Message {
+// shorten returns messages whose texts, tool results, images and files are cut so that all messages
+// together take at most budget tokens, as far as that is possible. It cuts the longest ones first.
+// It does not cut thinking, which is signed, tool inputs, which are JSON, or the message whose index
+// is question.
+func shorten(messages []model.Message, budget int64, question int) []model.Message {
 	total := estimateAll(messages)
 	if total <= budget {
 		return messages
@@ -342,10 +299,10 @@ func shorten(messages []model.Message, budget int64, whole string) []model.Messa
 		sum := total
 		for i := range messages {
 			for j := range messages[i].Content {
-				if b := &messages[i].Content[j]; canShorten(b, whole) {
+				if b := &messages[i].Content[j]; canShorten(b, i == question) {
 					sum -= max(0, collect.EstimateTokens(b.Text)-limit)
-					if imageTokens > limit {
-						sum -= imageTokens * int64(len(b.Images))
+					if largeBinary(b, limit) {
+						sum -= binaryTokens(b)
 					}
 				}
 			}
@@ -363,11 +320,15 @@ func shorten(messages []model.Message, budget int64, whole string) []model.Messa
 		short[i].Content = slices.Clone(short[i].Content)
 		for j := range short[i].Content {
 			b := &short[i].Content[j]
-			if imageTokens > limit {
-				b.Images = nil
+			if !canShorten(b, i == question) {
+				continue
 			}
 
-			if tokens := collect.EstimateTokens(b.Text); tokens > limit && canShorten(b, whole) {
+			if largeBinary(b, limit) {
+				dropBinary(b)
+			}
+
+			if tokens := collect.EstimateTokens(b.Text); tokens > limit {
 				b.Text, _ = excerpt.Ends(b.Text, int(int64(len(b.Text))*limit/tokens))
 			}
 		}
@@ -376,6 +337,8 @@ func shorten(messages []model.Message, budget int64, whole string) []model.Messa
 	return short
 }
 
-func canShorten(b *model.Block, whole string) bool {
-	return b.Type == model.BlockToolResult || b.Type == model.BlockText && b.Text != whole
+// canShorten reports whether a block of a message may be cut.
+func canShorten(b *model.Block, ofQuestion bool) bool {
+	own := b.Type == model.BlockText || b.Type == model.BlockImage || b.Type == model.BlockFile
+	return b.Type == model.BlockToolResult || own && !ofQuestion
 }

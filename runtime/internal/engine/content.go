@@ -20,7 +20,8 @@ type tracedMessage struct {
 	FinishReason string       `json:"finish_reason,omitempty"`
 }
 
-// tracedPart is a part of a message. Type is text, reasoning, tool_call or tool_call_response.
+// tracedPart is a part of a message. Type is text, reasoning, tool_call, tool_call_response, image or
+// file. An image and a file have only their name.
 type tracedPart struct {
 	Type      string          `json:"type"`
 	Content   string          `json:"content,omitempty"`
@@ -69,6 +70,8 @@ func traced(m *model.Message, finish string) tracedMessage {
 			part.Type = "tool_call_response"
 			part.ID = excerpt.Shorten(b.ID, maxValue)
 			part.Content, part.Response = "", part.Content
+		case model.BlockImage, model.BlockFile:
+			part.Type, part.Name, part.Content = string(b.Type), b.Name, ""
 		default:
 			continue // redacted thinking is opaque
 		}

@@ -52,6 +52,11 @@ func (r *runState) holdMessages(messages []model.Message) error {
 	r.memory.messages = 2 * (len(r.engine.cfg.Request.System) + len(r.tools.instructions))
 	for i := range messages {
 		r.memory.messages += 2 * messages[i].Size()
+		for j := range messages[i].Content {
+			if b := &messages[i].Content[j]; len(b.Images) > 0 || len(b.PDF) > 0 {
+				r.memory.messages += 2 * b.Bytes() // base64 is longer
+			}
+		}
 	}
 
 	if err := r.memory.hold(0); err != nil {

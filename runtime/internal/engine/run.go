@@ -21,6 +21,7 @@ type Input struct {
 	RunID    string
 	Session  session.Session // required; the caller opens it for this run and closes it
 	Message  string
+	Content  []model.Block   // further parts of the message, which may have no text then
 	History  []model.Message // stored in the session before Message
 	Partials bool            // emit partial messages too
 
@@ -109,6 +110,17 @@ type runState struct {
 	partial wire.PartialMessage
 }
 
+// message returns the message of the run with its parts.
+func (in *Input) message() model.Message {
+	m := model.UserText(in.Message)
+	if in.Message == "" && len(in.Content) > 0 {
+		m.Content = nil
+	}
+
+	m.Content = append(m.Content, in.Content...)
+	return m
+}
+
 // Run executes one run and emits its events in the order in which they happen. To stop the run,
 // cancel ctx. Run then returns the cause of ctx.
 //
@@ -192,6 +204,10 @@ func (r *runState) loop(ctx context.Context) (err error) {
 			return context.Cause(ctx)
 		}
 
+		if err := r.limitContent(ctx); err != nil {
+			return err
+		}
+
 		if err := r.compactIfFull(ctx); err != nil {
 			return err
 		}
@@ -240,7 +256,7 @@ func (r *runState) continueWaiting(ctx context.Context) (bool, error) {
 	}
 
 	r.restore()
-	if r.in.Message != "" {
+	if r.in.Message != "" || len(r.in.Content) > 0 {
 		r.appendQuestion(ctx)
 		return waiting, nil
 	}
@@ -329,7 +345,7 @@ func (r *runState) appendMessage(ctx context.Context, m model.Message) error {
 // background, to the session: the call of the model does not wait for the disk. The run calls
 // awaitFirstAppend before it emits any part of the response.
 func (r *runState) appendQuestion(ctx context.Context) {
-	messages := append(slices.Clip(r.in.History), model.UserText(r.in.Message))
+	messages := append(slices.Clip(r.in.History), r.in.message())
 	for _, m := range messages {
 		r.transcript.add(m)
 	}

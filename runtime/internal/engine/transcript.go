@@ -45,10 +45,11 @@ func (t *transcript) add(m model.Message) {
 	})
 }
 
-// lastQuestion returns the last message of the user with a text, and its index.
+// lastQuestion returns the last message of the user that has more than results, and its index.
 func (t *transcript) lastQuestion() (int, string) {
+	own := func(b model.Block) bool { return b.Type != model.BlockToolResult }
 	for i := len(t.messages) - 1; i >= 0; i-- {
-		if m := &t.messages[i]; m.Role == model.RoleUser && m.Text() != "" {
+		if m := &t.messages[i]; m.Role == model.RoleUser && slices.ContainsFunc(m.Content, own) {
 			return i, m.Text()
 		}
 	}

@@ -61,14 +61,30 @@ type block struct {
 	ToolUseID    string          `json:"tool_use_id,omitempty"`
 	Content      any             `json:"content,omitempty"` // a string, or blocks where the result has images
 	IsError      bool            `json:"is_error,omitempty"`
-	Source       *imageSource    `json:"source,omitempty"`
+	Source       *source         `json:"source,omitempty"`
+	Title        string          `json:"title,omitempty"` // of a document
 	CacheControl *cacheControl   `json:"cache_control,omitempty"`
 }
 
-type imageSource struct {
-	Type      string `json:"type"`
+// source has the bytes of an image or a document, or its text.
+type source struct {
+	Type      string `json:"type"` // base64 or text
 	MediaType string `json:"media_type"`
-	Data      []byte `json:"data"`
+	Data      any    `json:"data"`
+}
+
+func image(v model.Image) block {
+	return block{Type: "image", Source: &source{Type: "base64", MediaType: v.MediaType, Data: v.Data}}
+}
+
+// document returns the block of a file of a user.
+func document(b *model.Block) block {
+	from := &source{Type: "text", MediaType: "text/plain", Data: b.Text}
+	if len(b.PDF) > 0 {
+		from = &source{Type: "base64", MediaType: "application/pdf", Data: b.PDF}
+	}
+
+	return block{Type: "document", Title: b.Name, Source: from}
 }
 
 type cacheControl struct {
@@ -248,6 +264,10 @@ func (c *client) blocks(content []model.Block, unsigned bool) []block {
 			}
 
 			list = append(list, block{Type: "tool_use", ID: c.toolID(b.ID), Name: b.Name, Input: input})
+		case model.BlockImage:
+			list = append(list, image(b.Images[0]))
+		case model.BlockFile:
+			list = append(list, document(b))
 		case model.BlockToolResult: // appended above
 		}
 	}
@@ -267,7 +287,7 @@ func (c *client) result(b *model.Block) block {
 		}
 
 		for _, v := range b.Images {
-			list = append(list, block{Type: "image", Source: &imageSource{Type: "base64", MediaType: v.MediaType, Data: v.Data}})
+			list = append(list, image(v))
 		}
 
 		r.Content = list

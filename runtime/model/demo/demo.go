@@ -135,13 +135,16 @@ func cut(text string, most int) (string, string) {
 	return text, ""
 }
 
-// inputTokens estimates the tokens of a request: one for four bytes.
+// imageBytes is the size of a text with as many tokens as an image.
+const imageBytes = 6400
+
+// inputTokens estimates the tokens of a request: one for four bytes of text, or for 48 of a PDF.
 func inputTokens(req *model.Request) int64 {
 	n := len(req.System)
 	for i := range req.Messages {
 		for j := range req.Messages[i].Content {
 			b := &req.Messages[i].Content[j]
-			n += len(b.Text) + len(b.Name) + len(b.Input)
+			n += len(b.Text) + len(b.Name) + len(b.Input) + len(b.Images)*imageBytes + len(b.PDF)/12
 		}
 	}
 

@@ -35,6 +35,10 @@ func respond(req *model.Request) []segment {
 	}
 
 	message := strings.TrimSpace(last.Text())
+	if files := received(last); files != "" {
+		return text(strings.TrimSpace(echo(message) + " " + files))
+	}
+
 	if rest, ok := command(message, "/tool"); ok {
 		return call(req, rest)
 	}
@@ -65,6 +69,23 @@ func command(message, name string) (string, bool) {
 	}
 
 	return strings.TrimSpace(rest), true
+}
+
+// received names the images and files of a message, "" if it has none.
+func received(m model.Message) string {
+	var names []string
+	for i := range m.Content {
+		if b := &m.Content[i]; b.Type == model.BlockImage || b.Type == model.BlockFile {
+			name := strings.TrimSpace(string(b.Type) + " " + quote(b.Name))
+			names = append(names, fmt.Sprintf("%s (%d bytes)", name, b.Bytes()))
+		}
+	}
+
+	if len(names) == 0 {
+		return ""
+	}
+
+	return "You sent: " + strings.Join(names, ", ") + "."
 }
 
 // quote returns s, shortened to maxEcho runes.

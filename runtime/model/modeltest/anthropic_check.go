@@ -65,6 +65,8 @@ type anthropicBlock struct {
 	CacheControl json.RawMessage `json:"cache_control"`
 	Source       json.RawMessage `json:"source"`
 	Citations    json.RawMessage `json:"citations"`
+	Title        string          `json:"title"`
+	Context      string          `json:"context"`
 }
 
 // anthropicFields returns the fields of a type of block, nil for an unknown type.
@@ -74,6 +76,8 @@ func anthropicFields(blockType string) []string {
 		return []string{"type", "text", "cache_control", "citations"}
 	case "image":
 		return []string{"type", "source", "cache_control"}
+	case "document":
+		return []string{"type", "source", "title", "context", "citations", "cache_control"}
 	case "thinking":
 		return []string{"type", "thinking", "signature"}
 	case "redacted_thinking":

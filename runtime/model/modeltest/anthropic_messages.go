@@ -161,9 +161,24 @@ func (c *anthropicChecker) block(i, j int, role string, b *anthropicBlock) *refu
 		return nil
 	case "tool_result":
 		return c.result(i, j, b)
+	case "image", "document":
+		if role != "user" {
+			return bad("messages.%d: `%s` blocks can only be in `user` messages", i, b.Type)
+		}
+
+		refused := c.document(b.Source)
+		if b.Type == "image" {
+			refused = c.image(b.Source)
+		}
+
+		if refused != nil {
+			return bad("messages.%d.content.%d.%s", i, j, refused.message)
+		}
+
+		return nil
 	}
 
-	if b.Type != "image" && role != "assistant" {
+	if role != "assistant" {
 		return bad("messages.%d: `%s` blocks can only be in `assistant` messages", i, b.Type)
 	}
 
@@ -237,7 +252,38 @@ const (
 // imageTypes are those that both vendors accept.
 var imageTypes = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
 
-// image checks an image in a tool result.
+// document checks the source of a document.
+func (c *anthropicChecker) document(source json.RawMessage) *refusal {
+	var s struct {
+		Type      string `json:"type"`
+		MediaType string `json:"media_type"`
+		Data      string `json:"data"`
+	}
+	if err := decode(source, &s); err != nil {
+		return bad("document.source: %v", err)
+	}
+
+	data, err := base64.StdEncoding.Strict().DecodeString(s.Data)
+	switch {
+	case s.Type == "text" && s.MediaType != "text/plain":
+		return bad("document.source.text.media_type: Input should be 'text/plain'")
+	case s.Type == "text" && s.Data == "":
+		return bad("document.source.text.data: String should have at least 1 character")
+	case s.Type == "text":
+	case s.Type != "base64":
+		return bad("document.source: Input tag '%s' found using 'type' does not match any of the expected tags: 'base64', 'text'", s.Type)
+	case s.MediaType != "application/pdf":
+		return bad("document.source.base64.media_type: Input should be 'application/pdf'")
+	case err != nil:
+		return bad("document.source.base64: invalid base64 data")
+	case !bytes.HasPrefix(data, []byte("%PDF-")):
+		return bad("document.source.base64.data: The PDF specified was not valid.")
+	}
+
+	return nil
+}
+
+// image checks an image of a user or in a tool result.
 func (c *anthropicChecker) image(source json.RawMessage) *refusal {
 	var s struct {
 		Type      string `json:"type"`

@@ -233,6 +233,10 @@ func (m *openaiMessage) text(i int) (string, *refusal) {
 		ImageURL struct {
 			URL string `json:"url"`
 		} `json:"image_url"`
+		File struct {
+			Name string `json:"filename"`
+			Data string `json:"file_data"`
+		} `json:"file"`
 	}
 	if json.Unmarshal(m.Content, &parts) != nil {
 		return "", bad("Invalid type for 'messages[%d].content': expected one of a string or array of objects.", i)
@@ -247,6 +251,14 @@ func (m *openaiMessage) text(i int) (string, *refusal) {
 
 			if m.Role != "user" {
 				return "", bad("Invalid 'messages[%d]'. Image URLs are only allowed for messages with role 'user', but this message with role '%s' contains an image URL.", i, m.Role)
+			}
+		}
+
+		if p.Type == "file" {
+			data, ok := strings.CutPrefix(p.File.Data, "data:application/pdf;base64,")
+			bytes, err := base64.StdEncoding.Strict().DecodeString(data)
+			if !ok || err != nil || !strings.HasPrefix(string(bytes), "%PDF-") || p.File.Name == "" || m.Role != "user" {
+				return "", bad("Invalid 'messages[%d].content': You uploaded an unsupported file.", i)
 			}
 		}
 

@@ -56,11 +56,13 @@ func newProfileRequest(r *Request) (*profileRequest, *refusal) {
 	return q, nil
 }
 
-// onlyTexts rejects images.
+// onlyTexts rejects images and files.
 func onlyTexts(_ *Request, q *profileRequest) *refusal {
 	for i, m := range q.Messages {
-		if strings.Contains(string(m["content"]), `"type":"image_url"`) {
-			return bad("Failed to deserialize the JSON body into the target type: messages[%d]: unknown variant `image_url`, expected `text`", i)
+		for _, kind := range []string{"image_url", "file"} {
+			if strings.Contains(string(m["content"]), `"type":"`+kind+`"`) {
+				return bad("Failed to deserialize the JSON body into the target type: messages[%d]: unknown variant `%s`, expected `text`", i, kind)
+			}
 		}
 	}
 

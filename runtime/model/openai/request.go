@@ -58,6 +58,12 @@ type piece struct {
 	Text     string    `json:"text,omitempty"`
 	Thinking []piece   `json:"thinking,omitempty"`
 	ImageURL *imageURL `json:"image_url,omitempty"`
+	File     *file     `json:"file,omitempty"`
+}
+
+type file struct {
+	Name string `json:"filename"`
+	Data string `json:"file_data"` // a data URL
 }
 
 type imageURL struct {
@@ -156,13 +162,23 @@ const (
 func (c *client) appendMessage(list []message, m model.Message) []message {
 	own := message{Role: string(m.Role)}
 	var texts, thoughts []string
-	var images []piece
+	var images, parts []piece // of results, and of a user
+	binary := false           // whether parts are more than texts
 	results := 0
 	for i := range m.Content {
 		switch b := &m.Content[i]; b.Type {
 		case model.BlockText:
 			if strings.TrimSpace(b.Text) != "" {
 				texts = append(texts, b.Text)
+				parts = append(parts, piece{Type: "text", Text: b.Text})
+			}
+		case model.BlockImage, model.BlockFile:
+			p := partOf(b)
+			parts = append(parts, p)
+			if p.Type == "text" {
+				texts = append(texts, p.Text)
+			} else {
+				binary = true
 			}
 		case model.BlockToolUse:
 			own.ToolCalls = append(own.ToolCalls, c.call(b))
@@ -175,8 +191,7 @@ func (c *client) appendMessage(list []message, m model.Message) []message {
 
 			images = append(images, piece{Type: "text", Text: fmt.Sprintf("The images of result %d:", results)})
 			for _, v := range b.Images {
-				address := "data:" + v.MediaType + ";base64," + base64.StdEncoding.EncodeToString(v.Data)
-				images = append(images, piece{Type: "image_url", ImageURL: &imageURL{URL: address}})
+				images = append(images, imagePiece(v))
 			}
 		case model.BlockThinking:
 			if !c.vendor {
@@ -187,7 +202,7 @@ func (c *client) appendMessage(list []message, m model.Message) []message {
 		}
 	}
 
-	if len(texts) == 0 && own.ToolCalls == nil && images == nil {
+	if len(texts) == 0 && own.ToolCalls == nil && images == nil && !binary {
 		return list
 	}
 
@@ -196,6 +211,8 @@ func (c *client) appendMessage(list []message, m model.Message) []message {
 	switch {
 	case len(thoughts) > 0:
 		own.Content = contentPieces(thoughts, text)
+	case binary:
+		own.Content = append(images, parts...)
 	case images != nil && text != "":
 		own.Content = append(images, piece{Type: "text", Text: text})
 	case images != nil:
@@ -214,6 +231,27 @@ func (c *client) appendMessage(list []message, m model.Message) []message {
 	}
 
 	return append(list, own)
+}
+
+func dataURL(media string, data []byte) string {
+	return "data:" + media + ";base64," + base64.StdEncoding.EncodeToString(data)
+}
+
+func imagePiece(v model.Image) piece {
+	return piece{Type: "image_url", ImageURL: &imageURL{URL: dataURL(v.MediaType, v.Data)}}
+}
+
+// partOf returns the piece of an image or a file of a user. The format has no text files: they are
+// texts with their name.
+func partOf(b *model.Block) piece {
+	switch {
+	case b.Type == model.BlockImage:
+		return imagePiece(b.Images[0])
+	case len(b.PDF) > 0:
+		return piece{Type: "file", File: &file{Name: cmp.Or(b.Name, "document.pdf"), Data: dataURL("application/pdf", b.PDF)}}
+	}
+
+	return piece{Type: "text", Text: fmt.Sprintf("<file name=%q>\n%s\n</file>", cmp.Or(b.Name, "document.txt"), b.Text)}
 }
 
 // addThinking sets the field that carried the thinking of b. Thinking that was part of the content
