@@ -29,7 +29,6 @@ var harmless = map[string]string{
 	"POST /api/v1/admin/runs/:id/cancel":                                   "there is no answer in progress: chat.TestRunsAreListedAndCancelled",
 	"POST /api/v1/agents/:name/chat/sessions/:id/cancel":                   "it is a conflict without an answer: TestAccessEndsForStreams",
 	"POST /api/v1/agents/:name/chat/sessions/:id/messages/:message/cancel": "it is a conflict after the answer: chat.TestCancelOfAnAnswer",
-	"POST /api/v1/approvals/:id":                                           "nothing waits, and an agent that waits needs a model: chat.TestARoleApproves",
 	"POST /api/v1/admin/chat/sessions/:id/messages/:message/cancel":        "it is a conflict after the answer: chat.TestAdministratorsFollowAnswers",
 }
 
@@ -54,7 +53,7 @@ func (o *org) allWrites(t *testing.T) []write {
 	}
 	const chats, deployment = "/api/v1/agents/:name/chat/sessions", agents + name + "/deploy"
 	myChats, myDeployment := strings.Replace(chats, name, "/same", 1), strings.Replace(deployment, name, "/same", 1)
-	chat, oldChat := made(myChats, ""), made(myChats, "")
+	chat, oldChat, wait := made(myChats, ""), made(myChats, ""), o.asks(o.admin, o.member)
 	own := o.call("POST", "/auth/login", "", `{"username":"admin","password":"`+password+`"}`).want(200)["access_token"].(string)
 	session := ""
 	for _, item := range o.send("GET", "/auth/sessions", own, "").want(200)["items"].([]any) {
@@ -109,6 +108,7 @@ func (o *org) allWrites(t *testing.T) []write {
 		{"POST", chats, myChats, `{"title":"new"}`},
 		{"POST", chats + id + "/messages", myChats + "/" + chat + "/messages", `{"message":"hello"}`},
 		{"DELETE", chats + id, myChats + "/" + oldChat, ""},
+		{"POST", waits + id, waits + "/" + wait, `{"decision":"approve"}`},
 		{"DELETE", allChats + id, allChats + "/" + chat, ""},
 		{"POST", pushChats, pushChats, pushed("new", "same", "me")},
 		{"POST", deployment, myDeployment, ""},
@@ -149,7 +149,7 @@ func stored(t *testing.T, d *db.DB) (all []string) {
 		"SELECT 'tool', name, hash || CAST(version AS TEXT) FROM tools", "SELECT 'skill', name, hash || CAST(version AS TEXT) FROM skills",
 		"SELECT 'scene', name, CAST(version AS TEXT) FROM scenes", "SELECT 'mcp', name, CAST(version AS TEXT) FROM mcps", "SELECT 'knowledge', name, CAST(version AS TEXT) FROM knowledge",
 		"SELECT 'budget', name, CAST(hard AS TEXT) FROM usage_budgets",
-		"SELECT 'chat', id, CAST(message_count AS TEXT) FROM chat_sessions", "SELECT 'message', id, role FROM chat_messages", "SELECT 'deployment', key, desired || CAST(edition AS TEXT) FROM deployments",
+		"SELECT 'chat', id, CAST(message_count AS TEXT) FROM chat_sessions", "SELECT 'message', id, role FROM chat_messages", "SELECT 'wait', id, answer FROM chat_waits", "SELECT 'deployment', key, desired || CAST(edition AS TEXT) FROM deployments",
 	} {
 		rows, err := db.Collect(t.Context(), d.Read(), query, func(row db.Scanner) (text string, err error) {
 			var kind, name string

@@ -14,6 +14,8 @@ import (
 
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/blob"
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/db/pgtest"
@@ -36,9 +38,15 @@ func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		key := secret.Generate()
-		s := open(t, url, func(cfg *hub.Config) { cfg.Artifacts, cfg.EncryptionKeys = folder(t), []string{key} })
+		driver := &deploytest.Memory{Serve: func(req deploy.Request) (http.Handler, error) { return runtimeWithFile(t, req) }}
+		t.Cleanup(driver.Close)
+		s := open(t, url, func(cfg *hub.Config) {
+			cfg.Artifacts, cfg.EncryptionKeys, cfg.Deployer = folder(t), []string{key}, driver
+		})
 		admin := s.setUp()
 		member := s.join(admin, "member", "ada")
+		wait := waits + "/" + s.asks(admin, member)
+		waiting := s.call("GET", wait, admin, "").want(http.StatusOK)
 		used := s.upload(admin, "used.ts", usedTool).want(http.StatusCreated)
 		s.call("POST", "/api/v1/admin/providers", admin, `{"name":"p","protocol":"openai","baseUrl":"https://llm.example.com","apiKey":"sk-planted-0123456789"}`).want(http.StatusCreated)
 		path := filepath.Join(t.TempDir(), "hub.backup")
@@ -60,13 +68,18 @@ func TestBackupAndRestore(t *testing.T) {
 		}
 		_, err = hub.Restore(t.Context(), cfg, dbtest.Programs(t), archive)
 		require.NoError(t, err)
-		s = open(t, cfg.DatabaseURL, func(c *hub.Config) { c.Artifacts, c.EncryptionKeys = cfg.Artifacts, cfg.EncryptionKeys })
+		s = open(t, cfg.DatabaseURL, func(c *hub.Config) {
+			c.Artifacts, c.EncryptionKeys, c.Deployer = cfg.Artifacts, cfg.EncryptionKeys, driver
+		})
 		require.Equal(t, "ada", s.call("GET", "/auth/userinfo", member, "").want(http.StatusOK)["username"])
 		file := s.call("GET", "/artifacts/tools/"+strings.TrimPrefix(used["hash"].(string), "sha256:")+"/used.ts", "", "")
 		require.Equal(t, usedTool, file.text)
 		providers := s.call("GET", "/api/v1/admin/providers", admin, "").text
 		require.Contains(t, providers, `"name":"p"`)
 		require.NotContains(t, providers, "later")
+		require.Equal(t, waiting, s.call("GET", wait, admin, "").want(http.StatusOK))
+		require.Equal(t, "maintainer", waiting["approvers"])
+		require.Equal(t, "running", s.call("POST", wait, admin, `{"decision":"approve"}`).want(http.StatusAccepted)["state"])
 		require.Equal(t, true, s.call("GET", "/api/v1/admin/audit-logs/verify", admin, "").want(http.StatusOK)["ok"])
 		n, err := s.Rekey(t.Context())
 		require.NoError(t, err, "every secret can be opened")

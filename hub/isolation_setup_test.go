@@ -109,6 +109,8 @@ type org struct {
 	admin, member string // access tokens
 	ids, users    []string
 	sample        []string // one id of each kind at least
+	asking        string   // the messages of a chat that waits
+	wait          string   // what it waits for
 	key           string   // of its runtimes
 	export        string
 	label         string // of an answer
@@ -228,7 +230,7 @@ func (o *org) fill() {
 		o.made("PUT", "/api/v1/admin/budgets/agent/"+name, `{"period":"day","unit":"tokens","hard":1000000}`)
 		o.export = o.send("GET", agents+"/"+name+"/export", o.admin, "").text
 		require.Contains(o.t, o.export, of)
-		o.made("PUT", agents+"/"+name, field("title", "description", "systemPrompt")+`,"providerId":"demo","model":"demo","mcps":[],"knowledge":["`+name+`"],"skills":[],"tools":["Read"]}`)
+		o.made("PUT", agents+"/"+name, field("title", "description", "systemPrompt")+`,"providerId":"demo","model":"demo","mcps":[],"knowledge":["`+name+`"],"skills":[],"tools":["Read","Write"],"permissionMode":"default"}`)
 		o.made("POST", scenes, field("title", "description", "prompt")+`,"agentName":"`+name+`"}`)
 		deployment := agents + "/" + name + "/deploy"
 		o.made("POST", deployment, "")
@@ -243,6 +245,12 @@ func (o *org) fill() {
 		if label := regexp.MustCompile(`"aigc":(\{[^}]*\})`).FindStringSubmatch(a.text); label != nil {
 			o.label = label[1]
 		}
+		o.asking = sessions + "/" + o.made("POST", sessions, `{"title":"asks `+of+`"}`)["id"].(string) + "/messages"
+		a = o.send("POST", o.asking, o.admin, `{"message":"/tool Write {\"file_path\":\"`+of+`\",\"content\":\"`+of+`\"}","inputs":["approval"]}`)
+		found := regexp.MustCompile(`"messageId":"([^"]+)","status":"waiting".*"pending":\[\{"id":"([^"]+)"`).FindStringSubmatch(a.text)
+		require.NotNil(o.t, found, a.text)
+		o.wait = found[2]
+		o.ids = append(o.ids, found[1:]...)
 		o.made("POST", pushChats, pushed("same", name, of))
 		if name != "same" {
 			o.sample = append(o.sample, o.ids[made:]...)

@@ -265,6 +265,11 @@ func (o *org) foreign(t *testing.T, other *org) {
 			}
 		}
 	}
+	for _, id := range []string{other.wait, "x"} {
+		a := o.send(http.MethodPost, o.asking, o.admin, `{"answers":[{"id":"`+id+`","decision":"approve"}]}`)
+		require.Equal(t, http.StatusConflict, a.status, a.text)
+		other.private(id, a)
+	}
 	for _, path := range []string{
 		"/runtime/" + other.name + "/same/v1/agents/same", "/runtime/" + other.name + "/only-" + other.name + "/v1/files",
 		"/runtime/" + o.name + "/only-" + other.name + "/v1/files", "/runtime/only-" + other.name + "/v1/files",
@@ -334,7 +339,7 @@ func (o *org) destroy(t *testing.T, other *org) {
 	}
 	require.Equal(t, 204, o.send(http.MethodDelete, allChats+"/same", o.admin, "").status)
 	require.Equal(t, 204, o.send(http.MethodDelete, "/api/v1/admin/aigc/config", o.admin, "").status)
-	for _, list := range []string{agents, skills, scenes, mcps, knowledge, tokens} {
+	for _, list := range []string{agents, skills, scenes, mcps, knowledge, tokens, waits} {
 		require.Empty(t, o.send(http.MethodGet, list, o.admin, "").want(200)["items"], list)
 	}
 }

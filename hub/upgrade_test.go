@@ -248,7 +248,8 @@ func (o *org) kept() map[string]string {
 	} {
 		a := o.send(http.MethodGet, path, o.admin, "")
 		require.Equal(o.t, http.StatusOK, a.status, "%s: %s", path, a.text)
-		all[path] = contentHash.ReplaceAllString(changing.ReplaceAllString(a.text, ""), "")
+		text := strings.ReplaceAll(a.text, `,"waiting":true`, "") // an earlier version has none
+		all[path] = contentHash.ReplaceAllString(changing.ReplaceAllString(text, ""), "")
 	}
 	return all
 }

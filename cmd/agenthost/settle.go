@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,8 +41,7 @@ func (c *chat) settled(ctx context.Context, err error) error {
 
 		err = c.receive(ctx, func(ctx context.Context) iter.Seq2[wire.Payload, error] {
 			return c.client.Chats.Send(ctx, c.agent, c.session, hubwire.ChatMessageRequest{
-				Answers: answers, OnDisconnect: "continue", ClientMessageID: rand.Text(),
-				Inputs: []string{runvalue.InputApproval, runvalue.InputQuestion},
+				Answers: answers, OnDisconnect: "continue", Inputs: []string{runvalue.InputApproval, runvalue.InputQuestion},
 			})
 		})
 	}

@@ -23,7 +23,13 @@ func (a Approvals) Get(ctx context.Context, id string) (wire.Approval, error) {
 	return get[wire.Approval](ctx, a.c, approvalsPath+"/"+segment(id), nil)
 }
 
-// Answer approves or rejects a call, or answers a question.
+// Answer approves or rejects a call, or answers a question. The same answer can be sent again.
 func (a Approvals) Answer(ctx context.Context, id string, answer wire.ApprovalAnswer) (wire.ApprovalResult, error) {
-	return send[wire.ApprovalResult](ctx, a.c, http.MethodPost, approvalsPath+"/"+segment(id), answer)
+	r, err := jsonRequest(http.MethodPost, approvalsPath+"/"+segment(id), answer)
+	if err != nil {
+		return wire.ApprovalResult{}, err
+	}
+
+	r.again = true
+	return decode[wire.ApprovalResult](ctx, a.c, r)
 }

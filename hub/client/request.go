@@ -27,7 +27,7 @@ const (
 	maxError = 1 << 20
 	// pageSize is the number of items that are requested at once, the largest that the hub returns.
 	pageSize = 100
-	// attempts is the number of times that a request with GET is sent.
+	// attempts is the number of times that a request with GET, or an answer, is sent.
 	attempts = 3
 	// firstPause is the time before the second attempt. The next one is four times as long.
 	firstPause = 200 * time.Millisecond
@@ -48,6 +48,7 @@ type request struct {
 	length int64
 	header http.Header
 	open   bool // sent without a token
+	again  bool // is sent again after a lost connection, as one with GET
 }
 
 func jsonRequest(method, path string, body any) (request, error) {
@@ -254,7 +255,7 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
 		res, err := c.authorized(ctx, r)
-		if err == nil || r.method != http.MethodGet || attempt == attempts || ctx.Err() != nil {
+		if err == nil || r.method != http.MethodGet && (!r.again || !disconnected(err)) || attempt == attempts || ctx.Err() != nil {
 			return res, err
 		}
 

@@ -40,8 +40,8 @@ const (
 //
 // Breaking out of the loop before done, or the end of ctx, closes the connection, which cancels the
 // answer. With OnDisconnect "continue" it does not, and Send continues after a lost connection as
-// [Chats.Events] does; with a ClientMessageID, also before the first event. Each loop over the
-// sequence sends the message.
+// [Chats.Events] does; with a ClientMessageID or answers, also before the first event. Each loop
+// over the sequence sends the message.
 func (s Chats) Send(ctx context.Context, agent, session string, req hubwire.ChatMessageRequest) iter.Seq2[wire.Payload, error] {
 	return func(yield func(wire.Payload, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -60,7 +60,7 @@ func (s Chats) Send(ctx context.Context, agent, session string, req hubwire.Chat
 		}
 
 		err = a.send(ctx, r)
-		for again := req.ClientMessageID != ""; again && a.messages != "" && a.path == "" && disconnected(err) && a.lost(ctx, err); {
+		for again := req.ClientMessageID != "" || len(req.Answers) > 0; again && a.messages != "" && a.path == "" && disconnected(err) && a.lost(ctx, err); {
 			err = a.send(ctx, r)
 		}
 

@@ -34,7 +34,7 @@ func (s *Service) Approvals(ctx context.Context, caller api.Caller, page api.Pag
 // Approval returns what waits with all that a person needs to answer it. The owner of a chat sees
 // what a role approves. It fails with wire.NotFound if it waits for others.
 func (s *Service) Approval(ctx context.Context, caller api.Caller, id string) (wire.Approval, error) {
-	row, err := findWait(ctx, s.store.Read(), caller, id)
+	row, err := findWait(ctx, s.store.Read(), caller, id, "")
 	if err != nil {
 		return wire.Approval{}, err
 	}
@@ -62,19 +62,25 @@ func (s *Service) Approval(ctx context.Context, caller api.Caller, id string) (w
 }
 
 // AnswerApproval stores the answer of the caller, and continues the answer that waits if no other is
-// missing. It fails with wire.Forbidden if the caller may not answer, with wire.Conflict if it does
-// not wait any more, and as [Service.Send].
+// missing. It fails with wire.NotFound if nothing waits for the caller, with wire.Forbidden if the
+// caller may not answer, with wire.Conflict if it does not wait any more, and as [Service.Send]. The
+// same answer can be sent again.
 func (s *Service) AnswerApproval(ctx context.Context, caller api.Caller, id string, in wire.ApprovalAnswer) (wire.ApprovalResult, error) {
-	row, err := findWait(ctx, s.store.Read(), caller, id)
+	request, err := checkMessage(wire.ChatMessageRequest{Background: true, Answers: []runtimewire.Answer{{
+		ID: id, Decision: in.Decision, Reason: in.Reason, Input: in.Input, Action: in.Action, Content: in.Content,
+	}}})
 	if err != nil {
 		return wire.ApprovalResult{}, err
 	}
 
-	request, err := checkMessage(wire.ChatMessageRequest{Background: true, Answers: []runtimewire.Answer{{
-		ID: row.ID, Decision: in.Decision, Reason: in.Reason, Input: in.Input, Action: in.Action, Content: in.Content,
-	}}})
+	row, err := findWait(ctx, s.store.Read(), caller, id, relay.AnswerDigest(caller.UserID, request.Answers[0]))
 	if err != nil {
 		return wire.ApprovalResult{}, err
+	}
+
+	before, err := findAnswered(ctx, s.store.Read(), session{TenantID: caller.TenantID, Key: row.key}, caller.UserID, request.Answers)
+	if err != nil || s.began(before) {
+		return wire.ApprovalResult{State: stateRunning, RunID: row.runID}, err
 	}
 
 	m, err := s.newExchange(ctx, reference{TenantID: caller.TenantID, UserID: row.UserID, AgentName: row.AgentName, ID: row.SessionID}, request)
@@ -83,6 +89,7 @@ func (s *Service) AnswerApproval(ctx context.Context, caller api.Caller, id stri
 	}
 
 	m.caller, m.some, m.changing = caller, true, ctx
+	m.again(before)
 	var ended func()
 	if row.UserID == caller.UserID {
 		if err := s.enabledAgent(ctx, caller, row.AgentName); err != nil {
@@ -99,17 +106,22 @@ func (s *Service) AnswerApproval(ctx context.Context, caller api.Caller, id stri
 	}
 
 	answer, err := s.continueWith(ctx, m)
-	if err != nil {
-		ended()
-		if errors.Is(err, errIncomplete) {
-			return wire.ApprovalResult{State: relay.StatusWaiting}, nil
-		}
-
-		return wire.ApprovalResult{}, err
+	if err == nil {
+		answer.Continue(ended)
+		return wire.ApprovalResult{State: stateRunning, RunID: answer.Run().ID}, nil
 	}
 
-	answer.Continue(ended)
-	return wire.ApprovalResult{State: stateRunning, RunID: answer.Run().ID}, nil
+	ended()
+	switch {
+	case errors.Is(err, errIncomplete):
+		return wire.ApprovalResult{State: relay.StatusWaiting}, nil
+	case errors.Is(err, errSent):
+		return wire.ApprovalResult{State: stateRunning, RunID: m.sent.runID}, nil
+	case errors.Is(err, relay.ErrRelayed), errors.Is(err, relay.ErrStartedBefore):
+		return wire.ApprovalResult{State: stateRunning, RunID: row.runID}, nil
+	}
+
+	return wire.ApprovalResult{}, err
 }
 
 const stateRunning = "running"

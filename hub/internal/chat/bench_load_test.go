@@ -15,6 +15,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"path/filepath"
 	goruntime "runtime"
 	"slices"
 	"strings"
@@ -36,6 +37,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/secret"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
+	runtimesession "github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/sse"
 )
 
@@ -78,9 +80,17 @@ func serveRole(role, target, database string) error {
 			proxy.ServeHTTP(w, r)
 		})
 	case "runtime":
-		rt, err := runtime.New(context.Background(), runtime.Config{CWD: os.TempDir(), Agents: []agent.Agent{{
+		cfg := runtime.Config{CWD: os.TempDir(), Agents: []agent.Agent{{
 			ID: "helper", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolAnthropic, BaseURL: agent.Secret(target), APIKey: "key"},
-		}}})
+		}}}
+		if database != "" { // a directory: the runtime continues after its end
+			files, err := runtimesession.NewFiles(runtimesession.FilesConfig{Dir: filepath.Join(database, "state"), CWD: database})
+			if err != nil {
+				return err
+			}
+			cfg.CWD, cfg.Sessions = database, files
+		}
+		rt, err := runtime.New(context.Background(), cfg)
 		if err != nil {
 			return err
 		}

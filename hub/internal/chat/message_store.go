@@ -146,14 +146,12 @@ type earlier struct {
 	started bool   // the runtime may have accepted the run
 }
 
-// findSent returns the message of a clientMessageId, or nil if it was not sent. That of answers is
-// the id of the answer that they continue. It reads no text,
+// findSent returns the message of a clientMessageId, or nil if it was not sent. It reads no text,
 // which may be long.
 func findSent(ctx context.Context, q db.Querier, s session, clientID string) (*earlier, error) {
 	e := &earlier{session: s}
 	err := q.QueryRowContext(ctx, `SELECT answer.seq - 1, answer.run_id, answer.started FROM chat_messages AS sent
-			JOIN chat_messages AS answer ON answer.session_key = sent.session_key
-				AND answer.seq = sent.seq + CASE sent.role WHEN 'user' THEN 1 ELSE 0 END
+			JOIN chat_messages AS answer ON answer.session_key = sent.session_key AND answer.seq = sent.seq + 1
 		WHERE sent.tenant_id = $1 AND sent.session_key = $2 AND sent.client_id = $3`, s.TenantID, s.Key, clientID).Scan(&e.seq, &e.runID, &e.started)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil

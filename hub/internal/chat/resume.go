@@ -47,10 +47,8 @@ func (m *exchange) resume(_ context.Context, a *relay.Answer) (runtimewire.RunRe
 		}
 
 		former := m.assistant
-		if former.Status == relay.StatusCompleted {
-			if err := m.apply(tx, &wait); err != nil {
-				return err
-			}
+		if err := m.apply(tx, &wait); err != nil {
+			return err
 		}
 
 		switch {
@@ -73,7 +71,15 @@ func (m *exchange) resume(_ context.Context, a *relay.Answer) (runtimewire.RunRe
 			return err
 		}
 
-		part := relay.Former{Text: former.Text, Content: former.Content, Model: former.Model, Pending: former.Pending, Answers: wait.Answers()}
+		part := relay.Former{Text: former.Text, Content: former.Content, Answered: former.Content, Model: former.Model}
+		if former.Status == relay.StatusCompleted {
+			part.Answered = wait.Content(former.Text, former.Content)
+		}
+
+		if part.Pending, err = wait.Without(m.input.Answers).Encode(); err != nil {
+			return err
+		}
+
 		if former.Usage != nil {
 			part.Usage = *former.Usage
 		}
@@ -88,7 +94,7 @@ func (m *exchange) resume(_ context.Context, a *relay.Answer) (runtimewire.RunRe
 			request.Answers = append(request.Answers, call.Answered.Answer)
 		}
 
-		return continueAnswer(m.changing, tx.Tx, m.session, former, wait, runID, m.input.ClientMessageID, tx.Now)
+		return continueAnswer(m.changing, tx.Tx, m.session, former, wait, runID, part.Answered, tx.Now)
 	})
 	if err == nil {
 		err = outcome
@@ -98,30 +104,11 @@ func (m *exchange) resume(_ context.Context, a *relay.Answer) (runtimewire.RunRe
 }
 
 // lockWait locks the session, and returns what its last answer waits for. That of a run that no
-// runtime accepted has its answers, if the message has the same ClientMessageID.
+// runtime accepted has its answers. It fails with errSent if the answers were given before.
 func (m *exchange) lockWait(tx *store.Tx, runID string) (relay.Wait, error) {
 	locked, err := lockSession(m.changing, tx.Tx, m.ref.TenantID, m.ref.UserID, m.ref.ID)
 	if err != nil {
 		return relay.Wait{}, err
-	}
-
-	again := false
-	if m.input.ClientMessageID != "" {
-		sent, err := findSent(m.changing, tx, locked, m.input.ClientMessageID)
-		if err != nil {
-			return relay.Wait{}, err
-		}
-
-		running, err := relay.InProgress(m.changing, tx.Tx, locked.TenantID, locked.Key)
-		if err != nil {
-			return relay.Wait{}, err
-		}
-
-		if m.sent = sent; sent != nil && (sent.started || running || sent.runID != runID) {
-			return relay.Wait{}, errSent
-		}
-
-		again = sent != nil
 	}
 
 	last, err := messagesOf(m.changing, tx, locked, locked.Messages-1, locked.Messages)
@@ -129,7 +116,22 @@ func (m *exchange) lockWait(tx *store.Tx, runID string) (relay.Wait, error) {
 		return relay.Wait{}, err
 	}
 
-	if len(last) == 0 || last[0].Pending == "" || (last[0].Status == relay.StatusCompleted) == again {
+	if m.sent, err = findAnswered(m.changing, tx, locked, m.caller.UserID, m.input.Answers); err != nil {
+		return relay.Wait{}, err
+	}
+
+	if m.sent != nil {
+		running, err := relay.InProgress(m.changing, tx.Tx, locked.TenantID, locked.Key)
+		if err != nil {
+			return relay.Wait{}, err
+		}
+
+		if m.sent.started || running || m.sent.runID != runID {
+			return relay.Wait{}, errSent
+		}
+	}
+
+	if len(last) == 0 || last[0].Pending == "" || (last[0].Status == relay.StatusCompleted) == (m.sent != nil) {
 		return relay.Wait{}, errNotWaiting
 	}
 
@@ -154,13 +156,21 @@ func (m *exchange) apply(tx *store.Tx, wait *relay.Wait) error {
 	fields := api.Fields{}
 	for i, answer := range m.input.Answers {
 		n := slices.IndexFunc(wait.Calls, func(c relay.Call) bool { return c.ID == answer.ID })
-		if n < 0 || wait.Calls[n].Answered != nil {
+		if n < 0 {
 			return errNotWaiting
 		}
 
 		call := &wait.Calls[n]
 		if err := m.mayAnswer(call.Kind, approvers); err != nil {
 			return err
+		}
+
+		if before := call.Answered; before != nil {
+			if relay.AnswerDigest(before.UserID, before.Answer) != relay.AnswerDigest(m.caller.UserID, answer) {
+				return errNotWaiting
+			}
+
+			continue
 		}
 
 		at := ""

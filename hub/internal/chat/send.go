@@ -104,8 +104,8 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 		return nil, nil, err
 	}
 
-	before, err := s.sentBefore(ctx, ref, in.ClientMessageID)
-	if err != nil || before != nil && (before.started || s.relay.Has(before.runID)) {
+	before, err := s.sentBefore(ctx, caller, ref, in)
+	if err != nil || s.began(before) {
 		return nil, before, err
 	}
 
@@ -121,8 +121,7 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 
 	m.caller = caller
 	store := m.begin
-	if before != nil {
-		m.assistant.RunID = before.runID
+	if m.again(before) {
 		store = m.restart
 	}
 
@@ -174,9 +173,10 @@ func (s *Service) lastRun(ctx context.Context, ref reference) (string, error) {
 	return lastRun(ctx, s.store.Read(), found)
 }
 
-// sentBefore returns the message of a clientMessageId, or nil if it was not sent.
-func (s *Service) sentBefore(ctx context.Context, ref reference, clientID string) (*earlier, error) {
-	if clientID == "" {
+// sentBefore returns the message of a clientMessageId, or that of the answers, or nil if it was not
+// sent.
+func (s *Service) sentBefore(ctx context.Context, caller api.Caller, ref reference, in wire.ChatMessageRequest) (*earlier, error) {
+	if in.ClientMessageID == "" && len(in.Answers) == 0 {
 		return nil, nil // no query delays the run
 	}
 
@@ -185,7 +185,26 @@ func (s *Service) sentBefore(ctx context.Context, ref reference, clientID string
 		return nil, err
 	}
 
-	return findSent(ctx, s.store.Read(), found, clientID)
+	if len(in.Answers) > 0 {
+		return findAnswered(ctx, s.store.Read(), found, caller.UserID, in.Answers)
+	}
+
+	return findSent(ctx, s.store.Read(), found, in.ClientMessageID)
+}
+
+// began reports whether a message was sent before, and a runtime has perhaps accepted its run.
+func (s *Service) began(before *earlier) bool {
+	return before != nil && (before.started || s.relay.Has(before.runID))
+}
+
+// again reports whether the message was sent before. The run has the former id then, so that a
+// runtime that has accepted it rejects it.
+func (m *exchange) again(before *earlier) bool {
+	if before != nil {
+		m.assistant.RunID = before.runID
+	}
+
+	return before != nil
 }
 
 // exchange is a message of the user and its answer.
@@ -258,8 +277,7 @@ func (m *exchange) request() runtimewire.RunRequest {
 	return runtimewire.RunRequest{Message: m.user.Text, Inputs: m.input.Inputs, ClientTools: m.input.ClientTools}
 }
 
-// restart stores the run of a message that was sent before, if its run never started. The run has
-// its former id, so that a runtime that has accepted it before rejects it.
+// restart stores the run of a message that was sent before, if its run never started.
 func (m *exchange) restart(ctx context.Context, a *relay.Answer) (runtimewire.RunRequest, error) {
 	clientID := m.user.ClientID
 	err := m.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {

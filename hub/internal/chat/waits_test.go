@@ -109,8 +109,16 @@ func TestARuntimeThatLostWhatWaits(t *testing.T) {
 	})
 }
 
-// After a deploy with other rules, the new rules win: the call can only be rejected.
+// After a deploy with other rules, or without the tool, the new rules win: the call can only be
+// rejected.
 func TestOtherRulesAfterTheWait(t *testing.T) {
+	t.Parallel()
+	for name, denied := range map[string]string{"a rule": "Write(a.txt)", "no tool": "Write"} {
+		t.Run(name, func(t *testing.T) { otherRules(t, denied) })
+	}
+}
+
+func otherRules(t *testing.T, denied string) {
 	each(t, nil, func(t *testing.T, s *server) {
 		up := modeltest.Start(t, modeltest.Anthropic, writes("a.txt"), modeltest.Stream(modeltest.Text("Done.")))
 		state, cwd := t.TempDir(), t.TempDir()
@@ -128,7 +136,7 @@ func TestOtherRulesAfterTheWait(t *testing.T) {
 		ada := s.ada()
 		path := session(ada)
 		pending := ask(t, ada, path)
-		start("Write(a.txt)")
+		start(denied)
 		e := ada.Post(path+"/messages", answers(pending, object{"decision": "approve"})).Error(http.StatusConflict, wire.Conflict)
 		require.Contains(t, e["message"], "reject it")
 		require.Equal(t, pending, messages(ada, path)[1]["pending"])

@@ -42,6 +42,7 @@ type server struct {
 	url     string
 	advance atomic.Int64 // of the clock
 	down    atomic.Bool  // the server ends every connection
+	loses   atomic.Bool  // the next response to a message
 	refused atomic.Int32 // the status of refreshes of pages, or 0
 	instead sync.Map     // bodies of responses by their paths, as of a hub of another version
 	front   *httptest.Server
@@ -91,6 +92,10 @@ func serve(t testing.TB, change ...func(*hub.Config)) *server {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write([]byte(body.(string)))
 			return
+		}
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/messages") && s.loses.CompareAndSwap(true, false) {
+			http.StripPrefix(at, h).ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
 		}
 		http.StripPrefix(at, h).ServeHTTP(w, r)
 	})

@@ -323,6 +323,10 @@ func (a *Answer) conclude(end Ending) {
 
 	a.mu.Lock()
 	a.end, a.concluded = &end, time.Now()
+	if end.Status == StatusWaiting && len(a.text.waits) == 0 { // no runtime has accepted the answers
+		a.text.blocks = blocksOf(a.resumed.Text, a.resumed.Content)
+	}
+
 	a.final = a.text.content()
 	a.mu.Unlock()
 	a.relay.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
 	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // endFormer ends the run of a session that no hub has, and returns it as it counts. Without
@@ -40,7 +41,7 @@ func (r *Relay) EndFormer(ctx context.Context, tx *sql.Tx, in AnswerRun) error {
 }
 
 // countLost counts a run whose hub was killed, and returns it as it counts. Its answer has the same
-// tokens.
+// tokens, and those of the run that it continued.
 func (r *Relay) countLost(ctx context.Context, tx *sql.Tx, lost usage.CountedRun, sessionKey string) (usage.CountedRun, error) {
 	lost.Unreported = true
 	if r.cfg.Usage == nil {
@@ -52,13 +53,33 @@ func (r *Relay) countLost(ctx context.Context, tx *sql.Tx, lost usage.CountedRun
 		return lost, err
 	}
 
-	text, err := json.Marshal(counted[0].Tokens)
+	const answer = `tenant_id = $1 AND session_key = $2 AND run_id = $3 AND status = 'partial'`
+	former, err := db.Value[string](ctx, tx, "read usage of answer", `SELECT usage FROM chat_messages WHERE `+answer, lost.TenantID, sessionKey, lost.ID)
+	if errors.Is(err, sql.ErrNoRows) { // it is stored, or deleted
+		return counted[0], nil
+	}
+
+	if err != nil {
+		return lost, err
+	}
+
+	total := counted[0].Tokens
+	if former != "" {
+		var used wire.Usage
+		if err := json.Unmarshal([]byte(former), &used); err != nil {
+			return lost, fmt.Errorf("decode usage: %w", err)
+		}
+
+		total = used.Add(total)
+	}
+
+	text, err := json.Marshal(total)
 	if err != nil {
 		return lost, fmt.Errorf("encode usage: %w", err)
 	}
 
-	return counted[0], db.Exec(ctx, tx, "save usage of answer", `UPDATE chat_messages SET usage = $1
-		WHERE tenant_id = $2 AND session_key = $3 AND run_id = $4 AND status = 'partial'`, string(text), lost.TenantID, sessionKey, lost.ID)
+	return counted[0], db.Exec(ctx, tx, "save usage of answer", `UPDATE chat_messages SET usage = $4 WHERE `+answer,
+		lost.TenantID, sessionKey, lost.ID, string(text))
 }
 
 // endLease ends a run that no hub has, or that is one of the hub with the id. The answer stays
@@ -98,7 +119,7 @@ func saveLate(ctx context.Context, tx *sql.Tx, a *Answer) (bool, error) {
 		return a.saved, nil
 	}
 
-	tokens, err := json.Marshal(a.recorded.Tokens)
+	tokens, err := json.Marshal(a.total())
 	if err != nil {
 		return false, fmt.Errorf("encode usage: %w", err)
 	}
@@ -117,7 +138,7 @@ func saveLate(ctx context.Context, tx *sql.Tx, a *Answer) (bool, error) {
 		return false, err
 	}
 
-	n, err := db.Affected(ctx, tx, "save late answer", `UPDATE chat_messages SET text = $6, content = $7, status = $8, model = $9, usage = $10, started = TRUE
+	n, err := db.Affected(ctx, tx, "save late answer", `UPDATE chat_messages SET text = $6, content = $7, status = $8, model = $9, usage = $10, started = TRUE, pending = ''
 		WHERE `+partial+` AND NOT EXISTS (SELECT 1 FROM chat_runs WHERE run_id = $5)`,
 		r.TenantID, r.SessionKey, r.Seq, r.MessageID, r.ID, a.final.text, a.final.blocks, a.end.Status, a.text.model, string(tokens))
 	return n == 1, err

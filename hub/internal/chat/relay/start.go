@@ -97,7 +97,7 @@ func (r *Relay) Start(ctx context.Context, run AnswerRun, in Start) (*Answer, er
 	a.begun, a.inputs, a.tools = true, request.Inputs, request.ClientTools
 	a.mu.Unlock()
 	r.observe(a.former)
-	if a.former.ID != "" { // it may still use the session of the runtime
+	if a.former.ID != "" && a.former.ID != a.run.ID { // it may still use the session of the runtime
 		r.CancelRun(ctx, a.run.TenantID, a.run.AgentName, a.former.ID)
 	}
 

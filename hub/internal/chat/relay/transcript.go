@@ -48,7 +48,6 @@ type transcript struct {
 	others         map[string]runtimewire.Usage // of subagents, by their models
 	end            *Ending                      // nil in progress
 	waits          []Call                       // of a run that ended waiting
-	answers        map[string]Answered          // with which the run began, by the ids of what waited
 
 	changed  bool // since the last snapshot
 	stored   int  // the size as of the last snapshot
@@ -189,10 +188,7 @@ func (t *transcript) system(p *runtimewire.System) {
 		if ids.Plain(p.SessionID, 128) {
 			t.runtimeSession = p.SessionID
 		}
-	case p.Subtype == runvalue.SystemAnswered:
-		if by, ok := t.answers[p.ID]; ok {
-			t.addAside(answeredBlock(by, p.Kind, p.ToolName, p.ToolUseID))
-		}
+	case p.Subtype == runvalue.SystemAnswered: // the run began with it
 	case slices.Contains(systemBlocks, p.Subtype):
 		t.addAside(systemBlock{
 			Type: p.Subtype, ToolName: p.ToolName, ToolUseID: p.ToolUseID, Reason: excerpt.Head(p.Reason, maxFailure),

@@ -76,22 +76,28 @@ func (w Wait) Pending() []runtimewire.Pending {
 	return all
 }
 
-// Answers returns the answers by the ids of their calls.
-func (w Wait) Answers() map[string]Answered {
-	all := map[string]Answered{}
-	for _, c := range w.Calls {
-		if c.Answered != nil {
-			all[c.ID] = *c.Answered
+// Without returns w without some answers.
+func (w Wait) Without(answers []runtimewire.Answer) Wait {
+	w.Calls = slices.Clone(w.Calls)
+	for i, c := range w.Calls {
+		if slices.ContainsFunc(answers, func(a runtimewire.Answer) bool { return a.ID == c.ID }) {
+			w.Calls[i].Answered = nil
 		}
 	}
 
-	return all
+	return w
 }
 
 // Digest returns the SHA-256 of what a call executes, in hexadecimal.
 func Digest(executed string) string {
 	sum := sha256.Sum256([]byte(executed))
 	return hex.EncodeToString(sum[:])
+}
+
+// AnswerDigest returns the SHA-256 of an answer and who gave it, in hexadecimal.
+func AnswerDigest(userID string, answer runtimewire.Answer) string {
+	text, _ := json.Marshal(answer) // it was JSON
+	return Digest(userID + "\n" + string(text))
 }
 
 // callsOf returns what a runtime waits for. A runtime is not trusted: what has no id or an unknown
@@ -120,12 +126,12 @@ const maxWaitID = 128 // characters
 
 // Former is the part of an answer that a run continues, as it is stored.
 type Former struct {
-	Text    string
-	Content string
-	Model   string
-	Usage   runtimewire.Usage
-	Pending string // is restored if the runtime certainly does not accept the run
-	Answers map[string]Answered
+	Text     string
+	Content  string
+	Answered string // the content with the blocks of the answers
+	Model    string
+	Usage    runtimewire.Usage
+	Pending  string // is restored with the content if the runtime certainly does not accept the run
 }
 
 // Resume makes the run one that continues an answer, in the transaction of [Start].Store, after
@@ -134,16 +140,8 @@ func (a *Answer) Resume(f Former) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.resumed = &f
-	a.text.text, a.text.blocks, a.text.count = []byte(f.Text), TextBlock(f.Text), 1
-	if f.Content != "" {
-		a.text.blocks = inner([]byte(f.Content))
-	}
-
-	if len(a.text.blocks) == 0 {
-		a.text.count = 0
-	}
-
-	a.text.answers, a.text.model = f.Answers, f.Model
+	a.text.text, a.text.blocks, a.text.count = []byte(f.Text), inner([]byte(f.Answered)), 1
+	a.text.model = f.Model
 }
 
 // total returns the tokens of all runs of the answer.
@@ -173,33 +171,50 @@ func (a *Answer) waits() (Wait, string, error) {
 }
 
 // answeredBlock returns the block of an answer.
-func answeredBlock(by Answered, kind, toolName, toolUseID string) systemBlock {
+func answeredBlock(by Answered, c Call) systemBlock {
 	decision := cmp.Or(by.Decision, by.Action, runvalue.DecisionOutput)
 	if by.IsError {
 		decision = runvalue.DecisionError
 	}
 
 	return systemBlock{
-		Type: runvalue.SystemAnswered, ToolName: toolName, ToolUseID: toolUseID, Kind: kind, Decision: decision,
+		Type: runvalue.SystemAnswered, ToolName: c.ToolName, ToolUseID: c.ToolUseID, Kind: c.Kind, Decision: decision,
 		UserID: by.UserID, UserName: by.UserName, AnsweredAt: by.At.Format(time.RFC3339Nano), Reason: excerpt.Head(by.Reason, maxFailure),
 	}
 }
 
-// Rejected returns the content of an answer with the rejection of what it waited for, by a message.
-func (w Wait) Rejected(text, content string, by Answered) string {
-	blocks := [][]byte{TextBlock(text)}
-	if content != "" {
-		blocks[0] = inner([]byte(content))
-	}
-
-	for _, c := range w.Calls {
+// Reject returns w with a rejection of each call, by a message.
+func (w Wait) Reject(by Answered) Wait {
+	w.Calls = slices.Clone(w.Calls)
+	for i, c := range w.Calls {
 		by.Decision, by.Action = runvalue.DecisionReject, ""
 		if c.Kind == runvalue.InputQuestion {
 			by.Decision, by.Action = "", runvalue.ActionCancel
 		}
 
-		block, _ := encodeBlock(answeredBlock(by, c.Kind, c.ToolName, c.ToolUseID)) // texts have a JSON
-		blocks = append(blocks, block)
+		w.Calls[i].Answered = new(by)
+	}
+
+	return w
+}
+
+// blocksOf returns the blocks of a stored text and content, separated by commas.
+func blocksOf(text, content string) []byte {
+	if content == "" {
+		return TextBlock(text)
+	}
+
+	return inner([]byte(content))
+}
+
+// Content returns the content of an answer with who has answered what of w.
+func (w Wait) Content(text, content string) string {
+	blocks := [][]byte{blocksOf(text, content)}
+	for _, c := range w.Calls {
+		if c.Answered != nil {
+			block, _ := encodeBlock(answeredBlock(*c.Answered, c)) // texts have a JSON
+			blocks = append(blocks, block)
+		}
 	}
 
 	return string(Array(blocks...))

@@ -17,7 +17,7 @@ import (
 const MaxExecuted = 4 << 10
 
 // waitArgs is the number of the arguments of a row of chat_waits.
-const waitArgs = 16
+const waitArgs = 17
 
 // ApproversOwner is the value of approvers with which the owner of a session approves its calls.
 const ApproversOwner = "owner"
@@ -39,41 +39,48 @@ func (r *Relay) Approvers(ctx context.Context, tx *sql.Tx, tenantID, agentName s
 	return approvers, err
 }
 
-// insertWaits stores what waits for persons, in a session whose row is locked.
+// insertWaits stores what waits, in a session whose row is locked, in place of what a run answered
+// that no runtime accepted.
 func (r *Relay) insertWaits(ctx context.Context, tx *sql.Tx, run AnswerRun, calls []Call, now time.Time) error {
 	approvers, err := r.Approvers(ctx, tx, run.TenantID, run.AgentName)
 	if err != nil {
 		return err
 	}
 
-	rows := 0
+	var ids []string
 	var args []any
 	for _, c := range calls {
-		if c.Kind == runvalue.InputClientTool || c.Answered != nil {
-			continue
-		}
-
 		by := Waiting(run.UserID)
-		if c.Kind == runvalue.InputApproval && approvers != ApproversOwner {
+		switch {
+		case c.Kind == runvalue.InputClientTool:
+			by = ""
+		case c.Kind == runvalue.InputApproval && approvers != ApproversOwner:
 			by = approvers
 		}
 
-		rows++
+		answer := ""
+		if c.Answered != nil {
+			answer = AnswerDigest(c.Answered.UserID, c.Answered.Answer)
+		}
+
+		ids = append(ids, c.ID)
 		args = append(args, run.SessionKey, c.ID, run.TenantID, by, run.UserID, run.UserName, run.AgentName, run.SessionID, run.MessageID, run.Seq,
 			c.Kind, excerpt.Head(c.ToolName, maxModel), Clean(excerpt.Head(c.Reason, maxFailure)), Clean(excerpt.Head(c.Executed, MaxExecuted)),
-			Digest(c.Executed), db.Micros(now))
+			Digest(c.Executed), db.Micros(now), answer)
 	}
 
-	if rows == 0 {
-		return nil
+	in, former := db.In([]any{run.TenantID, run.SessionKey}, ids)
+	err = db.Exec(ctx, tx, "delete what waited", `DELETE FROM chat_waits WHERE tenant_id = $1 AND session_key = $2 AND id IN `+in, former...)
+	if err != nil {
+		return err
 	}
 
 	return db.Exec(ctx, tx, "insert what waits", `INSERT INTO chat_waits (session_key, id, tenant_id, approvers, user_id, user_name, agent_name,
-		session_id, message_id, seq, kind, tool_name, reason, executed, digest, created_at)
-		VALUES `+db.Rows(1, rows, waitArgs)+` ON CONFLICT DO NOTHING`, args...)
+		session_id, message_id, seq, kind, tool_name, reason, executed, digest, created_at, answer)
+		VALUES `+db.Rows(1, len(calls), waitArgs), args...)
 }
 
-// DeleteWaits deletes what waits in a session.
+// DeleteWaits deletes what waits in a session, and what waited.
 func DeleteWaits(ctx context.Context, tx *sql.Tx, tenantID, sessionKey string) error {
 	return db.Exec(ctx, tx, "delete what waits", `DELETE FROM chat_waits WHERE tenant_id = $1 AND session_key = $2`, tenantID, sessionKey)
 }

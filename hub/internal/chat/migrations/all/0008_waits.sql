@@ -3,8 +3,8 @@
 ALTER TABLE chat_messages ADD COLUMN pending TEXT NOT NULL DEFAULT '';
 ALTER TABLE chat_sessions ADD COLUMN waiting BOOLEAN NOT NULL DEFAULT FALSE; -- the last answer
 
--- What waits for a person. approvers is 'owner' with the id of the user, maintainer or admin. The ids
--- are in the order of time.
+-- What waits, and what waited and was answered, so that an answer can be sent again. approvers is 'owner'
+-- with the id of the user, maintainer or admin, and '' for a program. The ids are in the order of time.
 CREATE TABLE chat_waits (
     session_key TEXT NOT NULL REFERENCES chat_sessions (key) ON DELETE CASCADE,
     id          TEXT NOT NULL,
@@ -22,6 +22,8 @@ CREATE TABLE chat_waits (
     executed    TEXT NOT NULL, -- its start
     digest      TEXT NOT NULL, -- the SHA-256 of all of it, in hexadecimal
     created_at  ${integer} NOT NULL,
+    answer      TEXT NOT NULL, -- the SHA-256 of the user and the answer, in hexadecimal; '' while it waits
+    run_id      TEXT NOT NULL DEFAULT '', -- that continues with the answer; '' while it or others are missing
     PRIMARY KEY (session_key, id)
 );
-CREATE INDEX chat_waits_of_approvers ON chat_waits (tenant_id, approvers, id, user_id);
+CREATE INDEX chat_waits_of_approvers ON chat_waits (tenant_id, answer, approvers, id, user_id);
