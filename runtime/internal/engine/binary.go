@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,29 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
+
+// message returns the message of the run with its parts.
+func (in *Input) message() model.Message {
+	m := model.UserText(in.Message)
+	if in.Message == "" && len(in.Content) > 0 {
+		m.Content = nil
+	}
+
+	m.Content = append(m.Content, in.Content...)
+	return m
+}
+
+// has reports whether a block is a part of the message of the run.
+func (in *Input) has(b *model.Block) bool {
+	if b.Type == model.BlockText && b.Text == in.Message {
+		return true
+	}
+
+	return slices.ContainsFunc(in.Content, func(own model.Block) bool {
+		same := func(a, b model.Image) bool { return bytes.Equal(a.Data, b.Data) }
+		return own.Type == b.Type && own.Text == b.Text && bytes.Equal(own.PDF, b.PDF) && slices.EqualFunc(own.Images, b.Images, same)
+	})
+}
 
 // The tokens of a PDF are those of its pages, which are not counted: a page has about so many bytes.
 const (

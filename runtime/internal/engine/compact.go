@@ -103,7 +103,7 @@ func (r *runState) compact(ctx context.Context) error {
 		cut, older = 0, 0 // a summary would hardly be shorter
 	}
 
-	recent := shorten(messages[cut:], r.window/2, r.question-cut)
+	recent := shorten(messages[cut:], r.window/2, &r.in)
 	if older+estimateAll(messages[cut:])-estimateAll(recent) < r.window/10 {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (r *runState) compact(ctx context.Context) error {
 		}
 
 		short.add(head)
-		recent = shorten(messages[cut:], r.window/2, r.question-cut) // the window may be smaller now
+		recent = shorten(messages[cut:], r.window/2, &r.in) // the window may be smaller now
 	}
 
 	for _, m := range recent {
@@ -181,7 +181,7 @@ func recentFrom(messages []model.Message, budget int64) int {
 // window are shortened first, and again whenever upstream rejects the request because of its size.
 func (r *runState) summarise(ctx context.Context, messages []model.Message) (string, error) {
 	for {
-		input := shorten(messages, r.window*3/4, -1)
+		input := shorten(messages, r.window*3/4, nil)
 		summary, err := r.callForSummary(ctx, input)
 		if !tooLong(err) || !r.halveWindow(estimateAll(input)) {
 			return summary, err
@@ -285,9 +285,9 @@ func (r *runState) halveWindow(rejected int64) bool {
 
 // shorten returns messages whose texts, tool results, images and files are cut so that all messages
 // together take at most budget tokens, as far as that is possible. It cuts the longest ones first.
-// It does not cut thinking, which is signed, tool inputs, which are JSON, or the message whose index
-// is question.
-func shorten(messages []model.Message, budget int64, question int) []model.Message {
+// It does not cut thinking, which is signed, tool inputs, which are JSON, or the message of in, which
+// may be nil.
+func shorten(messages []model.Message, budget int64, in *Input) []model.Message {
 	total := estimateAll(messages)
 	if total <= budget {
 		return messages
@@ -299,7 +299,7 @@ func shorten(messages []model.Message, budget int64, question int) []model.Messa
 		sum := total
 		for i := range messages {
 			for j := range messages[i].Content {
-				if b := &messages[i].Content[j]; canShorten(b, i == question) {
+				if b := &messages[i].Content[j]; canShorten(b, in) {
 					sum -= max(0, collect.EstimateTokens(b.Text)-limit)
 					if largeBinary(b, limit) {
 						sum -= binaryTokens(b)
@@ -320,7 +320,7 @@ func shorten(messages []model.Message, budget int64, question int) []model.Messa
 		short[i].Content = slices.Clone(short[i].Content)
 		for j := range short[i].Content {
 			b := &short[i].Content[j]
-			if !canShorten(b, i == question) {
+			if !canShorten(b, in) {
 				continue
 			}
 
@@ -337,8 +337,14 @@ func shorten(messages []model.Message, budget int64, question int) []model.Messa
 	return short
 }
 
-// canShorten reports whether a block of a message may be cut.
-func canShorten(b *model.Block, ofQuestion bool) bool {
-	own := b.Type == model.BlockText || b.Type == model.BlockImage || b.Type == model.BlockFile
-	return b.Type == model.BlockToolResult || own && !ofQuestion
+// canShorten reports whether a block may be cut.
+func canShorten(b *model.Block, in *Input) bool {
+	switch b.Type {
+	case model.BlockToolResult:
+		return true
+	case model.BlockText, model.BlockImage, model.BlockFile:
+		return in == nil || !in.has(b)
+	}
+
+	return false
 }

@@ -110,17 +110,6 @@ type runState struct {
 	partial wire.PartialMessage
 }
 
-// message returns the message of the run with its parts.
-func (in *Input) message() model.Message {
-	m := model.UserText(in.Message)
-	if in.Message == "" && len(in.Content) > 0 {
-		m.Content = nil
-	}
-
-	m.Content = append(m.Content, in.Content...)
-	return m
-}
-
 // Run executes one run and emits its events in the order in which they happen. To stop the run,
 // cancel ctx. Run then returns the cause of ctx.
 //
