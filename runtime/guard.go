@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -38,6 +39,7 @@ type protocol struct {
 	prefix string
 	serve  http.HandlerFunc
 	fail   func(http.ResponseWriter, *http.Request, error) // nil: as other routes
+	closer io.Closer                                       // may be nil
 }
 
 // openProtocols makes the handlers of Config.Protocols.
@@ -53,6 +55,8 @@ func (rt *Runtime) openProtocols() {
 		}); ok {
 			p.fail = f.Fail
 		}
+
+		p.closer, _ = h.(io.Closer)
 
 		rt.protocols = append(rt.protocols, p)
 	}

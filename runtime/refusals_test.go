@@ -41,6 +41,8 @@ func TestBadRequests(t *testing.T) {
 			`{"error":"Invalid request: stream must be true, false, \"raw\" or \"block\""}`},
 		"a required session without an id": {runs, `{"message":"hello","requireSession":true}`, 400,
 			`{"error":"Invalid request: requireSession needs a sessionId"}`},
+		"a run to follow without a session": {runs, `{"message":"hello","afterRunId":"x"}`, 400,
+			`{"error":"Invalid request: afterRunId needs a sessionId"}`},
 		"maxTurns below 1": {runs, `{"message":"hello","maxTurns":0}`, 400,
 			`{"error":"Invalid request: maxTurns must be at least 1"}`},
 		"maxTurns of another type": {runs, `{"message":"hello","maxTurns":"5"}`, 400,

@@ -88,6 +88,22 @@ func TestAConversationWithReplicas(t *testing.T) {
 	require.Len(t, sentMessages(t, up.Requests()[2]), 5)
 }
 
+// A session continues only after the run that its client knows.
+func TestASessionThatHasChanged(t *testing.T) {
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Hello."))))
+	one, _ := replicas(t, up)
+	_, first := one.blocking(t, `{"message":"a"}`)
+	after := `{"sessionId":"` + first.SessionID + `","afterRunId":"` + first.RunID + `","message":"b"}`
+	_, second := one.blocking(t, after)
+	require.EqualValues(t, "completed", second.State)
+	res := one.do(t, "POST", runs, after)
+	require.Equal(t, http.StatusConflict, res.status)
+	require.JSONEq(t, `{"error":"Session changed","sessionId":"`+first.SessionID+`"}`, res.body)
+	require.Len(t, up.Requests(), 2)
+	_, third := one.blocking(t, strings.Replace(after, first.RunID, second.RunID, 1))
+	require.EqualValues(t, "completed", third.State)
+}
+
 // severed is a bus that can be made unavailable.
 type severed struct {
 	run.Bus

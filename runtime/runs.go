@@ -17,7 +17,6 @@ import (
 	"github.com/seed93082962/agenthost/runtime/internal/engine"
 	"github.com/seed93082962/agenthost/runtime/internal/registry"
 	"github.com/seed93082962/agenthost/runtime/model"
-	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/wire"
 	"github.com/seed93082962/agenthost/sse"
@@ -92,28 +91,6 @@ func (x *execution) stream(w http.ResponseWriter, trailers bool) error {
 	return nil
 }
 
-// cancelRun handles POST /v1/runs/:runId/cancel.
-func (rt *Runtime) cancelRun(w http.ResponseWriter, _ *http.Request, ps httprouter.Params) error {
-	id, err := ids.Parse(ps.ByName("runId"))
-	if err != nil {
-		return errRunNotFound
-	}
-
-	response, err := rt.runs.Cancel(id, wire.ReasonClientRequest)
-	switch {
-	case errors.Is(err, registry.ErrNotFound):
-		return errRunNotFound
-	case errors.Is(err, run.ErrUnavailable):
-		return errReplicas
-	case errors.Is(err, registry.ErrEnded):
-		return httpapi.WriteJSON(w, http.StatusConflict, response)
-	case err != nil:
-		return err
-	}
-
-	return httpapi.WriteJSON(w, http.StatusAccepted, response)
-}
-
 // findAgent validates the fields of a request that do not depend on other runs, and returns the
 // agent.
 func (rt *Runtime) findAgent(agentID string, req *wire.RunRequest) (*hosted, error) {
@@ -124,6 +101,8 @@ func (rt *Runtime) findAgent(agentID string, req *wire.RunRequest) (*hosted, err
 		return nil, invalid("sessionId must be 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'")
 	case req.RequireSession && req.SessionID == nil:
 		return nil, invalid("requireSession needs a sessionId")
+	case req.AfterRunID != nil && req.SessionID == nil:
+		return nil, invalid("afterRunId needs a sessionId")
 	case req.SessionID != nil && req.Store != nil && !*req.Store:
 		return nil, invalid("a run with a sessionId is stored: store must not be false")
 	case req.MaxTurns != nil && *req.MaxTurns < 1:
@@ -220,13 +199,19 @@ func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunReque
 		return nil, rejectedUnknown, &Error{http.StatusConflict, wire.ErrorBody{Error: runvalue.UnknownSession, SessionID: sessionID}}
 	}
 
-	checked, err := rt.checkAnswers(ctx, h, s, req)
+	reason := rejectedUnknown
+	var checked *engine.Answers
+	if err = rt.checkLastRun(ctx, s, req); err == nil {
+		reason = rejectedAnswers
+		checked, err = rt.checkAnswers(ctx, h, s, req)
+	}
+
 	if err != nil {
 		if closeErr := s.Close(); closeErr != nil {
 			rt.cfg.Logger.Error("close session", "err", closeErr, "session_id", sessionID)
 		}
 
-		return nil, rejectedAnswers, err
+		return nil, reason, err
 	}
 
 	x := rt.newExecution(h, entry, s, req, c)
@@ -241,6 +226,28 @@ func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunReque
 	}
 
 	return x, "", nil
+}
+
+// checkLastRun checks the last run of an open session, which no other run can change.
+func (rt *Runtime) checkLastRun(ctx context.Context, s session.Session, req *wire.RunRequest) error {
+	if req.AfterRunID == nil || !s.Resumed() {
+		return nil
+	}
+
+	t, err := rt.cfg.Sessions.Transcript(ctx, s.ID(), 0, 1)
+	if err == nil && t.Total > 1 {
+		t, err = rt.cfg.Sessions.Transcript(ctx, s.ID(), t.Total-1, 1)
+	}
+
+	if err != nil {
+		return err
+	}
+
+	if len(t.Entries) == 0 || t.Entries[len(t.Entries)-1].Run != *req.AfterRunID {
+		return &Error{http.StatusConflict, wire.ErrorBody{Error: runvalue.SessionChanged, SessionID: s.ID()}}
+	}
+
+	return nil
 }
 
 // sized is a store that reads a session when it is opened.

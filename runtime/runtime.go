@@ -182,6 +182,12 @@ func (rt *Runtime) Close() error {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	err := rt.runs.Drain(ended)
+	for _, p := range rt.protocols {
+		if p.closer != nil {
+			err = errors.Join(err, p.closer.Close())
+		}
+	}
+
 	rt.runs.Close()
 	if rt.metrics != nil {
 		rt.metrics.stop()

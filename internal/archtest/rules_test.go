@@ -94,6 +94,7 @@ var modules = []rule{
 	{"examples/...", "net/http/httptest", "an example needs no open port"},
 	{"examples/audit", "github.com/jackc/pgx/v5/stdlib", "the caller of an audit log brings its driver"},
 	{"internal/httpapi runtime runtime/protocol/openai hub hub/internal/api", "github.com/julienschmidt/httprouter", "the router stays behind http.Handler"},
+	{"runtime/protocol/openai", "github.com/coder/websocket", "only the protocol that has connections of this kind"},
 	{"internal/jsonlimit", "github.com/go-json-experiment/json/...", "names of JSON are compared exactly, and once, in one place"},
 	{"internal/ids", "github.com/google/uuid", "ids are generated in one place"},
 	{"runtime/agent internal/skill hub/internal/catalog/... hub/deploy/process hub/deploy/docker hub/deploy/kubernetes internal/apidocs", "go.yaml.in/yaml/v3", "YAML is a file format, and these read files"},

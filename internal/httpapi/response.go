@@ -93,7 +93,7 @@ func responseOf(w http.ResponseWriter) *response {
 func (w *response) Status() int { return cmp.Or(w.status, http.StatusOK) }
 
 func (w *response) WriteHeader(status int) {
-	if w.status == 0 && status >= 200 {
+	if status >= 200 || status == http.StatusSwitchingProtocols {
 		w.begin(status)
 	}
 

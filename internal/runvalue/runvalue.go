@@ -75,6 +75,7 @@ const (
 	RunIDConflict  = "Run ID conflict"
 	SessionBusy    = "Session busy"
 	UnknownSession = "Unknown session"
+	SessionChanged = "Session changed"
 	NotWaiting     = "Not waiting"
 	CallChanged    = "Call changed"
 )

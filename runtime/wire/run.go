@@ -24,6 +24,9 @@ type RunRequest struct {
 	// RequireSession rejects the run with "Unknown session" if there is no session with SessionID.
 	RequireSession bool `json:"requireSession,omitempty"`
 
+	// AfterRunID rejects the run with "Session changed" if the last run of the session is another one.
+	AfterRunID *string `json:"afterRunId,omitempty"`
+
 	// Store reports whether the conversation is stored, so that a later run can continue it. Nil
 	// means that the runtime decides, which stores it unless it is configured otherwise.
 	Store *bool `json:"store,omitempty"`

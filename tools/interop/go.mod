@@ -4,6 +4,8 @@ go 1.26.0
 
 require github.com/stretchr/testify v1.12.1
 
+require github.com/coder/websocket v1.8.15 // indirect
+
 require (
 	github.com/JohannesKaufmann/dom v0.3.1 // indirect
 	github.com/JohannesKaufmann/html-to-markdown/v2 v2.5.2 // indirect

@@ -186,6 +186,22 @@ func (g *Registry) Cancel(id ids.ID, reason wire.Reason) (wire.CancelResponse, e
 	return response, nil
 }
 
+// Active reports whether the run with that id has started or is about to, and has not ended. It fails
+// with [run.ErrUnavailable] for an id that only other replicas could know while the bus is unavailable.
+func (g *Registry) Active(id ids.ID) (bool, error) {
+	g.mu.Lock()
+	r := g.claimed[id]
+	_, ended := g.ended(id)
+	active := r != nil && r.end.state == ""
+	g.mu.Unlock()
+	if active || ended || g.replica == nil {
+		return active, nil
+	}
+
+	e, err := g.replica.get(id)
+	return e.Revision != 0 && (e.State == "" || e.State == wire.StateCancelling), err
+}
+
 // ended returns the end of a run, unless it has expired. The caller holds mu.
 func (g *Registry) ended(id ids.ID) (end, bool) {
 	e, ok := g.recent[id]

@@ -17,7 +17,8 @@ type chatStream struct {
 	events *sse.Stream
 	queued bool
 
-	head, tail []byte // of a chunk, around its delta and its finish reason
+	head, tail []byte // of the event of a chunk, around its delta and its finish reason
+	frame      []byte // the present one
 	before     bool   // a message before the present one has text
 	sent       int    // bytes of the text of the present message
 }
@@ -29,13 +30,13 @@ func (s *chatStream) begin() error {
 	}
 
 	s.events = events
-	s.head = s.opening("choices\":[{\"index\":0,\"delta\":")
-	s.tail = []byte(`}]}`)
+	s.head = append([]byte("data: "), s.opening("choices\":[{\"index\":0,\"delta\":")...)
+	s.tail = []byte("}]}\n\n")
 	if s.usage {
-		s.tail = []byte(`}],"usage":null}`)
+		s.tail = []byte("}],\"usage\":null}\n\n")
 	}
 
-	s.chunk(func(dst []byte) []byte { return append(dst, `{"role":"assistant","content":"","refusal":null}`...) }, "")
+	s.chunk([]byte(`{"role":"assistant","content":"","refusal":null}`), "")
 	s.flush()
 	return nil
 }
@@ -50,18 +51,23 @@ func (s *chatStream) opening(member string) []byte {
 }
 
 // chunk queues a chunk with a delta, and a finish reason if it is not empty.
-func (s *chatStream) chunk(delta func(dst []byte) []byte, finish string) {
-	s.queued = true
-	_ = s.events.QueueFunc(sse.Event{}, func(dst []byte) ([]byte, error) { // OnError handles the error
-		dst = append(delta(append(dst, s.head...)), `,"logprobs":null,"finish_reason":`...)
-		if finish == "" {
-			dst = append(dst, "null"...)
-		} else {
-			dst = jsonlimit.AppendString(dst, finish)
-		}
+func (s *chatStream) chunk(delta []byte, finish string) {
+	s.frame = append(append(s.frame[:0], s.head...), delta...)
+	s.queue(finish)
+}
 
-		return append(dst, s.tail...), nil
-	})
+// queue adds the end of a chunk to frame, and queues it. JSON has no line breaks.
+func (s *chatStream) queue(finish string) {
+	frame := append(s.frame, `,"logprobs":null,"finish_reason":`...)
+	if finish == "" {
+		frame = append(frame, "null"...)
+	} else {
+		frame = jsonlimit.AppendString(frame, finish)
+	}
+
+	s.frame = append(frame, s.tail...)
+	s.queued = true
+	_ = s.events.QueueEvents(s.frame) // OnError handles the error
 }
 
 // text sends an increment of the present message.
@@ -79,9 +85,9 @@ func (s *chatStream) text(text string) {
 }
 
 func (s *chatStream) content(text string) {
-	s.chunk(func(dst []byte) []byte {
-		return append(jsonlimit.AppendString(append(dst, `{"content":`...), text), '}')
-	}, "")
+	frame := append(append(s.frame[:0], s.head...), `{"content":`...)
+	s.frame = append(jsonlimit.AppendString(frame, text), '}')
+	s.queue("")
 }
 
 // message ends the present message, and sends the text of it that had no increment.
@@ -122,7 +128,7 @@ func (s *chatStream) end(err error) error {
 		}{s.calls(true)})
 	}
 
-	s.chunk(func(dst []byte) []byte { return append(dst, "{}"...) }, s.finishReason())
+	s.chunk([]byte("{}"), s.finishReason())
 	if s.usage {
 		usage, err := httpapi.Marshal(chatUsageOf(s.spent.Usage))
 		if err == nil {
@@ -137,7 +143,7 @@ func (s *chatStream) end(err error) error {
 // delta queues a chunk with a delta of structs and strings.
 func (s *chatStream) delta(v any) {
 	if data, err := httpapi.Marshal(v); err == nil {
-		s.chunk(func(dst []byte) []byte { return append(dst, data...) }, "")
+		s.chunk(data, "")
 	}
 }
 

@@ -142,7 +142,7 @@ func isNotWaiting(err error) bool {
 
 // isTaken reports whether a host rejected a run because its session is not as the client expects.
 func isTaken(err error) bool {
-	return rejectedAs(err, runvalue.NotWaiting, runvalue.UnknownSession, runvalue.SessionBusy)
+	return rejectedAs(err, runvalue.NotWaiting, runvalue.UnknownSession, runvalue.SessionChanged, runvalue.SessionBusy)
 }
 
 // isNotFound reports whether a host does not know a session.

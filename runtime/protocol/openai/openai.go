@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/julienschmidt/httprouter"
@@ -45,6 +46,12 @@ type Host interface {
 	// DeleteSession deletes a stored conversation. An unknown one is no error.
 	DeleteSession(ctx context.Context, sessionID string) error
 
+	// Cancel cancels a run. A run that has ended or is unknown is ignored.
+	Cancel(ctx context.Context, runID string) error
+
+	// Active reports whether a run is in progress, at this server or another one.
+	Active(ctx context.Context, runID string) (bool, error)
+
 	// Reserve reserves memory of a request, or releases it if bytes is negative.
 	Reserve(bytes int) error
 }
@@ -59,17 +66,34 @@ type Config struct {
 	// Heartbeat and WriteTimeout are those of [sse.StreamConfig]. They default to 15 s and 30 s.
 	Heartbeat, WriteTimeout time.Duration
 
+	// MaxBackground bounds the background responses in progress. Defaults to 100.
+	MaxBackground int
+
+	// MaxSockets bounds the WebSocket connections. Defaults to 1,000.
+	MaxSockets int
+
+	// SocketIdle is the time without a request and a response after which a WebSocket connection is
+	// closed. SocketLife is the time after which it accepts no further request. They default to 10 and
+	// 60 minutes.
+	SocketIdle, SocketLife time.Duration
+
 	// Logger receives internal errors. Defaults to none.
 	Logger *slog.Logger
 }
 
 // New returns the handler of the protocol. Its paths begin after the base URL of the clients:
 // /models, /chat/completions and /responses. It does not authenticate and writes no access log: the server that
-// mounts it does. Its method Fail(w, r, err) responds with an error in the form of the protocol.
+// mounts it does. Its method Fail(w, r, err) responds with an error in the form of the protocol. Its
+// method Close() error cancels background responses, closes WebSocket connections and waits for them.
 func New(cfg Config) http.Handler {
 	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, 4<<20)
+	cfg.MaxBackground = cmp.Or(cfg.MaxBackground, 100)
+	cfg.MaxSockets = cmp.Or(cfg.MaxSockets, 1000)
+	cfg.SocketIdle = cmp.Or(cfg.SocketIdle, 10*time.Minute)
+	cfg.SocketLife = cmp.Or(cfg.SocketLife, time.Hour)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	s := &server{cfg: cfg}
+	s := &server{cfg: cfg, background: map[string]*background{}}
+	s.life, s.end = context.WithCancel(context.Background())
 	shell := &httpapi.Shell{Logger: cfg.Logger, Fail: s.Fail}
 	router := shell.Router()
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
@@ -79,6 +103,9 @@ func New(cfg Config) http.Handler {
 
 	router.POST("/chat/completions", shell.Handle(s.completeChat))
 	router.POST("/responses", shell.Handle(s.createResponse))
+	router.GET("/responses", shell.Handle(s.openSocket))
+	router.POST("/responses/:response", shell.Handle(s.compactResponse)) // only /responses/compact
+	router.POST("/responses/:response/cancel", shell.Handle(s.cancelResponse))
 	router.GET("/responses/:response", shell.Handle(s.showResponse))
 	router.DELETE("/responses/:response", shell.Handle(s.deleteResponse))
 	s.Handler = router
@@ -89,8 +116,29 @@ type server struct {
 	http.Handler
 	cfg Config
 
-	// followed has the sessions whose last response a request is about to follow.
-	followed sync.Map
+	life    context.Context // ends with Close
+	end     context.CancelFunc
+	running sync.WaitGroup // background responses and connections
+	sockets atomic.Int64
+
+	mu         sync.Mutex             // guards the fields below
+	background map[string]*background // by the id of the run
+	active     int                    // of these, in progress
+}
+
+// Close ends what does not end with its request.
+func (s *server) Close() error {
+	s.mu.Lock()
+	s.end()
+	s.mu.Unlock()
+	s.running.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.background {
+		s.forget(b)
+	}
+
+	return nil
 }
 
 // modelList is the body of GET /models.

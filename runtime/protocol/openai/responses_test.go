@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/session"
 )
 
@@ -89,59 +90,19 @@ func last(r map[string]any) map[string]any {
 	return list[len(list)-1].(map[string]any)
 }
 
-// onDisk starts runtimes with one directory of sessions.
-func onDisk(t *testing.T, up *modeltest.Upstream) func() *bench {
+// onDisk starts runtimes with one directory of sessions, which a bus may connect.
+func onDisk(t *testing.T, up *modeltest.Upstream) func(...run.Bus) *bench {
 	t.Helper()
 	cwd, state := t.TempDir(), t.TempDir()
-	return func() *bench {
+	return func(bus ...run.Bus) *bench {
 		return serve(t, up, func(c *runtime.Config) {
 			files, err := session.NewFiles(session.FilesConfig{Dir: state, CWD: cwd})
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, files.Close()) })
 			c.Sessions, c.CWD = files, cwd
-		})
-	}
-}
-
-// The requests of the tests over HTTP of the Open Responses suite that need text only, and what it
-// checks: valid by the schemas, complete, with output.
-func TestOpenResponses(t *testing.T) {
-	const weather = `"tools":[{"type":"function","name":"get_weather","description":"Get the current weather for a location",
-		"parameters":{"type":"object","properties":{"location":{"type":"string"}},"required":["location"]}}]`
-	text := modeltest.Stream(modeltest.Thinking("I count."), modeltest.Text("Hello", " my", " friend"))
-	call := modeltest.Stream(modeltest.ToolCall("t1", "get_weather", `{"location":"San Francisco, CA"}`))
-	for name, row := range map[string]struct {
-		reply modeltest.Reply
-		body  string
-		want  string
-	}{
-		"text":          {text, `"input":[{"type":"message","role":"user","content":"Say hello."}]`, "message"},
-		"a string":      {text, `"input":"Say hello."`, "message"},
-		"streaming":     {text, `"stream":true,"input":[{"type":"message","role":"user","content":"Count."}]`, "message"},
-		"system prompt": {text, `"input":[{"type":"message","role":"system","content":"You are a pirate."},{"type":"message","role":"user","content":"Say hello."}]`, "message"},
-		"turns": {text, `"input":[{"type":"message","role":"user","content":"I am Alice."},{"type":"message","role":"assistant","content":"Hello Alice!"},
-			{"type":"message","role":"user","content":"Who am I?"}]`, "message"},
-		"a tool":           {call, weather + `,"input":[{"type":"message","role":"user","content":"The weather?"}]`, "function_call"},
-		"a tool, streamed": {call, weather + `,"stream":true,"input":[{"type":"message","role":"user","content":"The weather?"}]`, "function_call"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := serve(t, modeltest.Start(t, modeltest.Anthropic, row.reply), nil)
-			res, r := b.respond(`{"model":"helper",` + row.body + `}`)
-			require.NotNil(t, r, res.body)
-			require.Equal(t, "completed", r["status"])
-			require.Contains(t, types(r), row.want)
-			require.Equal(t, 10.0, r["usage"].(map[string]any)["input_tokens"])
-			if row.want == "message" {
-				require.Equal(t, []string{"reasoning", "message"}, types(r))
-				require.Equal(t, "Hello my friend", said(r))
-			} else {
-				require.JSONEq(t, `{"location":"San Francisco, CA"}`, last(r)["arguments"].(string))
+			if len(bus) > 0 {
+				c.Bus = bus[0]
 			}
-			again := b.do("GET", "/responses/"+r["id"].(string), "")
-			fits(t, "ResponseResource", again.json)
-			require.Equal(t, r["output"], again.json["output"])
-			require.Equal(t, r["usage"], again.json["usage"])
-			require.Equal(t, r["status"], again.json["status"])
 		})
 	}
 }
@@ -187,13 +148,15 @@ func TestResponsesContinueAndBranch(t *testing.T) {
 	require.NotEqual(t, session(first), session(third))
 	require.Equal(t, "<a|<a>|b|<a|<a>|b>|d>", said(ask(b, second["id"], "d")), "the other branch")
 
-	// At the same time, each continues the same response.
+	// At the same time, and at two replicas, each continues the same response.
+	bus := run.NewMemoryBus()
+	replicas := []*bench{start(bus), start(bus)}
 	fourth := ask(b, nil, "x")
 	var asking sync.WaitGroup
-	answers := make([]string, 8)
+	answers := make([]string, 16)
 	for i := range answers {
 		asking.Go(func() {
-			res := b.do("POST", "/responses", fmt.Sprintf(`{"model":"helper","previous_response_id":%q,"input":"y%d"}`, fourth["id"], i))
+			res := replicas[i%2].do("POST", "/responses", fmt.Sprintf(`{"model":"helper","previous_response_id":%q,"input":"y%d"}`, fourth["id"], i))
 			answers[i] = said(res.json)
 		})
 	}
@@ -219,7 +182,7 @@ func TestResponsesAreDeletedAndNotStored(t *testing.T) {
 			fits(t, "ErrorResponse", res.json)
 		}
 		res, _ := b.respond(fmt.Sprintf(`{"model":"helper","input":"a","previous_response_id":%q}`, id))
-		require.Equal(t, http.StatusNotFound, res.status)
+		require.Equal(t, http.StatusBadRequest, res.status)
 		require.Equal(t, "previous_response_not_found", errorOf(t, res.json)["code"])
 	}
 }
@@ -300,7 +263,7 @@ func TestResponsesThatFail(t *testing.T) {
 	for name, row := range map[string]struct{ body, param string }{
 		"no input":       {`{"model":"helper"}`, "input"},
 		"no model":       {`{"input":"a"}`, "model"},
-		"background":     {`{"model":"helper","input":"a","background":true}`, "background"},
+		"background":     {`{"model":"helper","input":"a","background":true,"store":false}`, "background"},
 		"a conversation": {`{"model":"helper","input":"a","conversation":"c"}`, "conversation"},
 		"a format":       {`{"model":"helper","input":"a","text":{"format":{"type":"json_object"}}}`, "text.format"},
 		"a tool":         {`{"model":"helper","input":"a","tools":[{"type":"web_search"}]}`, "tools[0]"},

@@ -26,6 +26,8 @@ type inputItem struct {
 	ApprovalRequestID string `json:"approval_request_id"`
 	Approve           bool   `json:"approve"`
 	Reason            string `json:"reason"`
+
+	EncryptedContent string `json:"encrypted_content"`
 }
 
 // UnmarshalJSON decodes a string or an array of items.
@@ -51,6 +53,8 @@ type input struct {
 	session string
 	answers []wire.Answer
 	foreign bool
+
+	orphan string // the id of a call that is not in the input, and whose output is
 }
 
 // read returns the input of a valid request.
@@ -94,16 +98,16 @@ func (in *input) add(item *inputItem, names map[string]string) error {
 	switch item.Type {
 	case "message", "":
 		return in.addMessage(item)
-	case "function_call":
+	case typeFunction:
 		in.respond()
 		names[item.CallID] = item.Name
 		in.talk.addCall(item.Name, item.Arguments)
 	case "function_call_output":
 		output := string(item.Output)
 		in.answer(item.CallID, wire.Answer{Output: &output})
-		name := names[item.CallID]
-		if name == "" {
-			name = item.CallID // of a call of the previous response
+		name, known := names[item.CallID]
+		if !known {
+			name, in.orphan = item.CallID, item.CallID
 		}
 
 		in.talk.addOutput(name, output)
@@ -111,6 +115,13 @@ func (in *input) add(item *inputItem, names map[string]string) error {
 		in.decide(item)
 	case "mcp_call", "mcp_approval_request":
 		in.respond()
+	case typeCompaction:
+		text, err := parseCompaction(item.EncryptedContent)
+		if err != nil {
+			return err
+		}
+
+		in.say(summaryHeading + text)
 	case "reasoning", "mcp_list_tools": // the agent has its own
 	default:
 		return fmt.Errorf("has the type %q, which is not supported", item.Type)

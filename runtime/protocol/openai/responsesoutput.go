@@ -11,11 +11,12 @@ import (
 
 // Types of items.
 const (
-	typeMessage   = "message"
-	typeReasoning = "reasoning"
-	typeFunction  = "function_call"
-	typeCall      = "mcp_call"
-	typeApproval  = "mcp_approval_request"
+	typeMessage    = "message"
+	typeReasoning  = "reasoning"
+	typeFunction   = "function_call"
+	typeCall       = "mcp_call"
+	typeApproval   = "mcp_approval_request"
+	typeCompaction = "compaction"
 )
 
 // item is one item of the output of a response. Its type says which fields it has.
@@ -32,6 +33,8 @@ type item struct {
 	Arguments   *string    `json:"arguments,omitempty"` // JSON
 	Output      *string    `json:"output,omitempty"`
 	Error       *string    `json:"error,omitempty"`
+
+	EncryptedContent string `json:"encrypted_content,omitempty"`
 }
 
 type itemPart struct {
@@ -219,6 +222,36 @@ func (o *output) whole(next item) {
 
 	o.added(&begun)
 	o.done(&next)
+}
+
+// said returns the texts of the messages.
+func (o *output) said() string {
+	var texts []string
+	for i := range o.items {
+		if o.items[i].Type == typeMessage {
+			texts = append(texts, o.items[i].Content[0].Text)
+		}
+	}
+
+	return strings.Join(texts, paragraph)
+}
+
+// appendTo appends the item to a conversation, as texts.
+func (i *item) appendTo(talk *conversation) {
+	switch i.Type {
+	case typeMessage:
+		talk.add(runvalue.RoleAssistant, i.Content[0].Text)
+	case typeFunction, typeApproval:
+		talk.addCall(i.Name, *i.Arguments)
+	case typeCall:
+		talk.addCall(i.Name, *i.Arguments)
+		output := i.Output
+		if i.Error != nil {
+			output = i.Error
+		}
+
+		talk.addOutput(i.Name, *output)
+	}
 }
 
 // resource is a response, in a body or in an event.

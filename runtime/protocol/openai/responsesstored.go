@@ -15,20 +15,6 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// lastRun returns the last run of a session.
-func (s *server) lastRun(ctx context.Context, session string) (string, error) {
-	t, err := s.cfg.Host.Transcript(ctx, session, 0, 1)
-	if err == nil && t.Total > 1 {
-		t, err = s.cfg.Host.Transcript(ctx, session, t.Total-1, 1)
-	}
-
-	if err != nil || len(t.Entries) == 0 {
-		return "", err
-	}
-
-	return t.Entries[len(t.Entries)-1].RunID, nil
-}
-
 // pageEntries is the number of entries of a page.
 const pageEntries = 100
 
@@ -114,19 +100,55 @@ func (c *conversation) addBlock(role string, b *wire.TranscriptBlock, names map[
 
 // showResponse handles GET /responses/:response.
 func (s *server) showResponse(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
-	memory := &httpapi.Memory{Reserve: s.cfg.Host.Reserve}
-	defer memory.Release()
 	id, ok := parseResponseID(ps.ByName("response"))
 	if !ok {
 		return errNoResponse
 	}
 
+	query := r.URL.Query()
+	if query.Get("stream") == "true" {
+		return s.replay(w, r, id, query.Get("starting_after"))
+	}
+
+	memory := &httpapi.Memory{Reserve: s.cfg.Host.Reserve}
+	defer memory.Release()
+	found, err := s.load(r.Context(), id, memory)
+	if err != nil {
+		return err
+	}
+
+	return httpapi.WriteJSON(w, http.StatusOK, found)
+}
+
+// load returns a stored response. If it has no end and its run is not active, it has failed.
+func (s *server) load(ctx context.Context, id responseID, memory *httpapi.Memory) (*resource, error) {
+	found, err := s.read(ctx, id, memory)
+	if err != nil || found.Status != inProgress {
+		return found, err
+	}
+
+	active, err := s.cfg.Host.Active(ctx, id.run)
+	if err != nil || active {
+		return found, err
+	}
+
+	// The end of a run is stored before the run is no longer active.
+	if found, err = s.read(ctx, id, memory); err == nil && found.Status == inProgress {
+		found.fail(errLost)
+	}
+
+	return found, err
+}
+
+// read reads a response from its session.
+func (s *server) read(ctx context.Context, id responseID, memory *httpapi.Memory) (*resource, error) {
 	found := stored{id: id, resource: resource{
 		ID: id.String(), Object: "response", Status: inProgress, Store: true, ToolChoice: "auto", unused: defaults,
 	}}
-	for e, err := range s.entries(r.Context(), id.session, memory) {
+	found.Background = id.background
+	for e, err := range s.entries(ctx, id.session, memory) {
 		if isNotFound(err) {
-			return errNoResponse
+			return nil, errNoResponse
 		}
 
 		if err == nil && e.RunID == id.run {
@@ -135,18 +157,21 @@ func (s *server) showResponse(w http.ResponseWriter, r *http.Request, ps httprou
 		}
 
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
 
 	if found.Model == "" {
-		return errNoResponse
+		return nil, errNoResponse
 	}
 
 	found.Output = found.output.items
 	found.complete()
-	return httpapi.WriteJSON(w, http.StatusOK, found.resource)
+	return &found.resource, nil
 }
+
+// errLost is the error of a response whose server has ended without storing its end.
+var errLost = &failure{status: http.StatusInternalServerError, message: "the server stopped before the response was complete"}
 
 var errNoResponse = &failure{status: http.StatusNotFound, message: "there is no response with this id", code: "response_not_found"}
 
@@ -228,6 +253,9 @@ func (r *stored) event(data json.RawMessage, at int64) {
 		}
 	case *wire.Cancelled:
 		r.Status, r.Usage = "cancelled", responseUsageOf(p.Usage)
+		if p.Reason == wire.ReasonShutdown {
+			r.fail(errLost)
+		}
 	case *wire.Fault:
 		r.fail(&failure{message: "internal error"})
 	}
@@ -247,7 +275,7 @@ func (s *server) deleteResponse(w http.ResponseWriter, r *http.Request, ps httpr
 		return errNoResponse
 	}
 
-	if _, err := s.lastRun(r.Context(), id.session); isNotFound(err) {
+	if _, err := s.cfg.Host.Transcript(r.Context(), id.session, 0, 1); isNotFound(err) {
 		return errNoResponse
 	} else if err != nil {
 		return fmt.Errorf("find response: %w", err)

@@ -8,16 +8,48 @@ import (
 	"github.com/seed93082962/agenthost/sse"
 )
 
+// sink receives the events of a response.
+type sink interface {
+	// Queue adds an event, which is sent with the next Flush. data is JSON in one line, and is valid
+	// until Queue returns. A failure cancels the run.
+	Queue(name string, data []byte)
+	Flush()
+}
+
+// eventStream is a sink that sends server-sent events.
+type eventStream struct {
+	*sse.Stream
+	frame []byte // of the present event
+}
+
+// Queue implements sink. JSON has no line breaks: an encoder that looks for them would take as long
+// as all else that is done for a token.
+func (s *eventStream) Queue(name string, data []byte) {
+	s.frame = appendFrame(s.frame[:0], name, data)
+	_ = s.QueueEvents(s.frame) // OnError handles the error
+}
+
+// Flush implements sink.
+func (s *eventStream) Flush() { _ = s.Stream.Flush() } // OnError handles the error
+
+// appendFrame appends an event, encoded for a stream.
+func appendFrame(dst []byte, name string, data []byte) []byte {
+	dst = append(append(dst, "event: "...), name...)
+	dst = append(append(dst, "\ndata: "...), data...)
+	return append(dst, "\n\n"...)
+}
+
 // responseStream sends the events of a response. Without a stream, it sends nothing.
 type responseStream struct {
-	events   *sse.Stream // nil without a stream, and before the run has begun
-	sequence int         // of the next event
-	index    int         // of the present item, in the output
+	events   sink // nil without a stream, and before the run has begun
+	sequence int  // of the next event
+	index    int  // of the present item, in the output
 	queued   bool
 
 	// Of the open item.
 	deltaName string
-	deltas    []byte // the beginning of the events with an increment
+	head      []byte // the beginning of the events with an increment
+	data      []byte // the present one
 }
 
 // itemEvent is an event about an item. Its type says which fields it has.
@@ -61,13 +93,13 @@ func (s *responseStream) send(name string, v any) {
 
 	s.sequence++
 	s.queued = true
-	_ = s.events.Queue(sse.Event{Type: name, Data: data}) // OnError handles the error
+	s.events.Queue(name, data)
 }
 
 func (s *responseStream) flush() {
 	if s.queued {
 		s.queued = false
-		_ = s.events.Flush() // OnError handles the error
+		s.events.Flush()
 	}
 }
 
@@ -82,7 +114,7 @@ func (s *responseStream) added(i *item) {
 	case typeMessage, typeReasoning:
 		part := i.part("")
 		s.item("response.content_part.added", itemEvent{ItemID: i.ID, ContentIndex: new(int), Part: &part})
-		s.deltaName, s.deltas = deltaNames[i.Type], s.beginningOf(i)
+		s.deltaName, s.head = deltaNames[i.Type], s.beginningOf(i)
 	case typeCall:
 		s.item("response.mcp_call.in_progress", itemEvent{ItemID: i.ID})
 	}
@@ -97,7 +129,7 @@ var (
 // beginningOf returns the beginning of the events with an increment of an item, up to the sequence
 // number.
 func (s *responseStream) beginningOf(i *item) []byte {
-	head := jsonlimit.AppendString(append(s.deltas[:0], `{"type":`...), deltaNames[i.Type])
+	head := jsonlimit.AppendString(append(s.head[:0], `{"type":`...), deltaNames[i.Type])
 	head = jsonlimit.AppendString(append(head, `,"item_id":`...), i.ID)
 	head = strconv.AppendInt(append(head, `,"output_index":`...), int64(s.index), 10)
 	head = append(head, `,"content_index":0,`...)
@@ -114,13 +146,12 @@ func (s *responseStream) delta(text string) {
 		return
 	}
 
-	s.queued = true
-	_ = s.events.QueueFunc(sse.Event{Type: s.deltaName}, func(dst []byte) ([]byte, error) { // OnError handles the error
-		dst = strconv.AppendInt(append(dst, s.deltas...), int64(s.sequence), 10)
-		dst = jsonlimit.AppendString(append(dst, `,"delta":`...), text)
-		return append(dst, '}'), nil
-	})
+	data := strconv.AppendInt(append(s.data[:0], s.head...), int64(s.sequence), 10)
+	data = jsonlimit.AppendString(append(data, `,"delta":`...), text)
+	s.data = append(data, '}')
 	s.sequence++
+	s.queued = true
+	s.events.Queue(s.deltaName, s.data)
 }
 
 // done sends the end of an item.

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,6 +34,8 @@ type bench struct {
 	rt  *runtime.Runtime
 	url string // of the protocol
 	log *logtest.Buffer
+
+	memory *atomic.Int64 // that the protocol has reserved, of serveWith
 }
 
 // serve starts a runtime with an agent "helper" at the upstream, or with the demo model. change
