@@ -9,9 +9,8 @@ import (
 )
 
 // TestConformance runs the public conformance suite of MCP with the client. The other scenarios for
-// clients need a capability that the client does not declare (elicitation), another grant of OAuth
-// than client_credentials with a secret, or a client that does not begin with initialize
-// (request-metadata, http-standard-headers).
+// clients need a capability that the client does not declare (elicitation), or another grant of OAuth
+// than client_credentials with a secret.
 func TestConformance(t *testing.T) {
 	binaries, err := filepath.Glob("node_modules/node-linux-*/bin/node") // the suite needs Node.js 22
 	require.NoError(t, err)
@@ -25,7 +24,7 @@ func TestConformance(t *testing.T) {
 	require.NoError(t, err, "%s", output)
 	for _, scenario := range []string{
 		"initialize", "tools_call", "sse-retry", "http-custom-headers", "http-invalid-tool-headers", "json-schema-ref-no-deref",
-		"json-schema-2020-12-preservation", "auth/client-credentials-basic",
+		"json-schema-2020-12-preservation", "auth/client-credentials-basic", "request-metadata", "http-standard-headers",
 	} {
 		t.Run(scenario, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), node, suite, "client", "--command", client, "--scenario", scenario, "--timeout", "60000")

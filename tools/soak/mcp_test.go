@@ -92,6 +92,8 @@ func (p *peer) handle(message []byte, send func(string)) bool {
 	}
 	var result string
 	switch m.Method {
+	case "server/discover":
+		send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found"}}`, m.ID))
 	case "initialize":
 		result = `{"protocolVersion":"2025-06-18","serverInfo":{"name":"p","version":"1"},"capabilities":{"tools":{"listChanged":true}}}`
 	case "tools/list":

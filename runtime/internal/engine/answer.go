@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
@@ -81,13 +82,13 @@ func waitOf(s session.Session) (*wait, error) {
 // lastCalls returns the calls of the last response.
 func lastCalls(messages []model.Message) map[string]*model.Block {
 	calls := map[string]*model.Block{}
-	for i := len(messages) - 1; i >= 0 && len(calls) == 0; i-- {
-		if messages[i].Role != model.RoleAssistant {
+	for _, m := range slices.Backward(messages) {
+		if m.Role != model.RoleAssistant {
 			continue
 		}
 
-		for j := range messages[i].Content {
-			if b := &messages[i].Content[j]; b.Type == model.BlockToolUse {
+		for i := range m.Content {
+			if b := &m.Content[i]; b.Type == model.BlockToolUse {
 				calls[b.ID] = b
 			}
 		}
