@@ -24,8 +24,8 @@ const (
 	typeText = "text/plain"
 )
 
-// mediaType returns the type of bytes: that of an image which models accept, PDF or text, and "" for
-// others. An image is not decoded.
+// mediaType returns the type of bytes: that of an image which models accept, PDF or text, and ""
+// for others. An image is not decoded.
 func mediaType(data []byte) string {
 	begins := func(magic string) bool { return bytes.HasPrefix(data, []byte(magic)) }
 	switch {
@@ -49,7 +49,7 @@ func mediaType(data []byte) string {
 // isImage reports whether a type is that of an image which is not a text.
 func isImage(media string) bool { return strings.HasPrefix(media, "image/") && !isText(media) }
 
-// checkMedia returns the type of bytes whose client says that their type is declared, or says nothing.
+// checkMedia returns the type of bytes, which must agree with the declared type unless that is "".
 // Its error names the field.
 func checkMedia(field, declared string, data []byte) (string, error) {
 	found := mediaType(data)
@@ -288,7 +288,8 @@ func (rt *Runtime) createUpload(w http.ResponseWriter, r *http.Request, _ httpro
 // maxContentJSON is the size of the base64 of the images and files of a request.
 const maxContentJSON = runvalue.MaxContentBytes / 3 * 4
 
-// readRun reads the body of a run. MaxMessageBytes is its limit without the bytes of images and files.
+// readRun reads the body of a run. MaxMessageBytes is its limit without the bytes of images and
+// files.
 func (rt *Runtime) readRun(w http.ResponseWriter, r *http.Request, memory *httpapi.Memory, req *wire.RunRequest) error {
 	limit := rt.cfg.Limits.MaxMessageBytes
 	data, err := memory.ReadBody(w, r, limit+maxContentJSON)

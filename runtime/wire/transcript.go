@@ -102,8 +102,8 @@ func (b *TranscriptBlock) clean() {
 	}
 }
 
-// TranscriptBlock is one block of a message: text, thinking, image, file, tool_use or tool_result. The
-// bytes of an image and of a file are not included.
+// TranscriptBlock is one block of a message: text, thinking, image, file, tool_use or tool_result.
+// The bytes of an image and of a file are not included.
 type TranscriptBlock struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text,omitempty"`

@@ -37,7 +37,7 @@ func (in *Input) has(b *model.Block) bool {
 	})
 }
 
-// The tokens of a PDF are those of its pages, which are not counted: a page has about so many bytes.
+// The tokens of a PDF are those of its pages, whose number is estimated from the bytes.
 const (
 	pageTokens = 2000
 	pageBytes  = 100 << 10
@@ -70,8 +70,8 @@ func binaries(content []model.Block) []model.Block {
 	return list
 }
 
-// dropBinary removes the images of a result, which its text describes, and replaces an image or a file
-// of a user by a text.
+// dropBinary removes the images of a result, which its text describes, and replaces an image or a
+// file of a user by a text.
 func dropBinary(b *model.Block) {
 	switch b.Type {
 	case model.BlockImage, model.BlockFile:
@@ -146,7 +146,7 @@ func aboutContent(err error) []model.BlockType {
 }
 
 // dropContent removes the images or files that upstream has rejected from the conversation, so that
-// later runs of the session do not fail. It returns nil if they are of results or of former messages.
+// later runs of the session do not fail. It returns nil if they are of results or former messages.
 // Those of the message of this run are an error that names them.
 func (r *runState) dropContent(ctx context.Context, response *collect.Response, err error, types []model.BlockType) error {
 	rejects := func(b *model.Block) bool {
@@ -194,7 +194,8 @@ func (r *runState) dropContent(ctx context.Context, response *collect.Response, 
 	return &rejected
 }
 
-// replaceContent removes the images and files that drop selects from the conversation, with a warning.
+// replaceContent removes the images and files that drop selects from the conversation, with a
+// warning.
 func (r *runState) replaceContent(ctx context.Context, drop func(i int, b *model.Block) bool, warning string) error {
 	if err := r.awaitFirstAppend(); err != nil {
 		return err

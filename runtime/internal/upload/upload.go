@@ -262,8 +262,8 @@ func (s *Store) sweepUntil(ctx context.Context) {
 	}
 }
 
-// sweep removes expired files. It returns the number of the others, and their bytes. The caller holds
-// mu.
+// sweep removes expired files. It returns the number of the others, and their bytes. The caller
+// holds mu.
 func (s *Store) sweep() (int, int64, error) {
 	entries, err := fs.ReadDir(s.root.FS(), ".")
 	if err != nil {
