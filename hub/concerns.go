@@ -19,6 +19,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/audit"
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
 	"github.com/seed93082962/agenthost/hub/internal/chat"
+	"github.com/seed93082962/agenthost/hub/internal/chat/openai"
 	"github.com/seed93082962/agenthost/hub/internal/chat/push"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/internal/clitoken"
@@ -58,7 +59,7 @@ func (h *Hub) Routes() []api.Route {
 		h.healthRoutes(), h.settingsRoutes(), h.console.Routes(), h.audit.Routes(),
 		h.keys.Routes(), h.users.Routes(), h.sessions.Routes(), h.cliTokens.Routes(), h.external.Routes(),
 		h.providers.Routes(), h.aigc.Routes(), h.artifacts.Routes(), h.catalog.Routes(),
-		h.deploys.Routes(), h.gateway.Routes(), h.chat.Routes(), h.push.Routes(), h.usage.Routes(),
+		h.deploys.Routes(), h.gateway.Routes(), h.chat.Routes(), h.push.Routes(), h.openai.Routes(), h.usage.Routes(),
 	))
 }
 
@@ -318,7 +319,11 @@ func (h *Hub) openChats(context.Context) error {
 		cfg.ResolveOrg = h.external.ResolveOrg
 	}
 
-	h.push, err = push.New(cfg)
+	if h.push, err = push.New(cfg); err != nil {
+		return err
+	}
+
+	h.openai, err = openai.New(openai.Config{Chats: h.chat, Agents: h.catalog.Manifest, Live: h.deploys.Live, Admit: h.sessions.Admit})
 	return err
 }
 

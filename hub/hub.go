@@ -38,6 +38,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/audit"
 	"github.com/seed93082962/agenthost/hub/internal/catalog"
 	"github.com/seed93082962/agenthost/hub/internal/chat"
+	"github.com/seed93082962/agenthost/hub/internal/chat/openai"
 	"github.com/seed93082962/agenthost/hub/internal/chat/push"
 	"github.com/seed93082962/agenthost/hub/internal/clitoken"
 	"github.com/seed93082962/agenthost/hub/internal/console"
@@ -245,6 +246,7 @@ type Hub struct {
 	catalog   *catalog.Service
 	chat      *chat.Service
 	push      *push.Service
+	openai    *openai.Service
 	usage     *usage.Service
 	gateway   *gateway.Service
 	deploys   *deployment.Service
@@ -320,6 +322,10 @@ func (h *Hub) Close() error {
 	h.stop()
 	h.running.Wait()
 	var errs []error
+	if h.openai != nil {
+		errs = append(errs, h.openai.Close())
+	}
+
 	if h.chat != nil {
 		errs = append(errs, h.chat.Close())
 	}

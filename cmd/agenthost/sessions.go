@@ -38,7 +38,7 @@ func (a *app) sessionsCommand() *cobra.Command {
 	part.flags(list, "conversations")
 	list.Flags().StringVar(&filter.Agent, "agent", "", "only of this `agent`")
 	list.Flags().StringVar(&filter.User, "user", "", "only of users whose id or name contains this `text`")
-	list.Flags().StringVar(&filter.Source, "source", "", "hub or push")
+	list.Flags().StringVar(&filter.Source, "source", "", "hub, push or api")
 	_ = list.RegisterFlagCompletionFunc("agent", a.completeFlag(agentNames))
 	show := a.command(action{
 		use: "show SESSION", short: "Print the messages of a conversation", example: "  agenthost sessions show 5f3a91c2",

@@ -65,7 +65,7 @@ const historyPath = "/api/v1/admin/chat/sessions"
 type HistoryFilter struct {
 	Agent  string
 	User   string // a part of the id or the name
-	Source string // hub or push
+	Source string // hub, push or api
 	From   time.Time
 	To     time.Time
 }

@@ -74,7 +74,7 @@ var arrows = []rule{
 	{"hub/internal/usage", concern + " runtime/wire", "the counts of runs do not depend on who runs them"},
 	{"hub/wire", "rbac runtime/agent runtime/wire internal/...", "the hub and its clients share one description, and what agents contain is that of the runtime"},
 	{"hub/client", "hub/wire hub/internal/bodies auditlog rbac runtime/agent runtime/wire sse internal/...", "a client does not link the server"},
-	{"hub/internal/chat/...", concern + " hub/internal/chat/... hub/internal/deployment hub/internal/aigc hub/internal/usage runtime/client " + formats, "chats are the last consumer of the other concerns"},
+	{"hub/internal/chat/...", concern + " hub/internal/chat/... hub/internal/deployment hub/internal/aigc hub/internal/usage runtime/client runtime/protocol/openai " + formats, "chats are the last consumer of the other concerns"},
 
 	{"internal/...", "internal/...", "shared code depends on no server"},
 }
@@ -132,7 +132,7 @@ var unreachable = []rule{
 	{"sse filesafe rbac auditlog", thirdParty, "a leaf needs only the standard library"},
 	{"runtime/...", database + " hub/...", "a runtime needs neither the control plane nor a database"},
 	{"runtime", "runtime/tool/js/... runtime/tool/mcp runtime/tool/confine internal/sandbox/...", "an embedder links only the tools that it configures"},
-	{"runtime runtime/host hub/...", "runtime/protocol/...", "only a program that serves a protocol links it"},
+	{"runtime runtime/host hub/client hub/wire hub/deploy/... hub/gateway/...", "runtime/protocol/...", "only a program that serves a protocol links it, as the hub does"},
 	{"runtime runtime/run runtime/host hub/...", "github.com/nats-io/...", "only an embedder with replicas links the client of a bus"},
 	{"hub/...", "runtime runtime/internal/engine runtime/internal/registry runtime/run runtime/tool/...", "a running runtime is accessed only through runtime/client"},
 	{"hub/...", "k8s.io/client-go/kubernetes/... k8s.io/api/...", "the types of all kinds of objects would double the program"},

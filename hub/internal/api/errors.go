@@ -64,7 +64,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		route = c.route
 	}
 
-	e := s.toError(r, err)
+	e := s.toError(r.Context(), err)
 	if httpapi.Began(w) {
 		s.logError(w, r, e, err)
 		panic(http.ErrAbortHandler)
@@ -72,7 +72,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 	if denied := s.recordDenied(r, route, e, err); denied != nil {
 		err = denied
-		e = s.toError(r, err)
+		e = s.toError(r.Context(), err)
 	}
 
 	body := code.Response(e, httpapi.RequestID(w))
@@ -104,7 +104,33 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		h.Set("Retry-After", strconv.FormatInt(seconds(e.RetryAfter), 10))
 	}
 
+	if route.Fail != nil {
+		route.Fail(w, r, &body)
+		return
+	}
+
 	_ = httpapi.WriteJSON(w, body.Status, body)
+}
+
+// ErrorOf returns the error of a request with ctx as the client receives it, for handlers that write
+// errors in another form. The log has the cause of an internal one.
+func ErrorOf(ctx context.Context, err error) *wire.Error {
+	c, _ := ctx.Value(callKey{}).(*call)
+	if c == nil {
+		return &wire.Error{Code: code.InternalError, Status: http.StatusInternalServerError}
+	}
+
+	e := c.server.toError(ctx, err)
+	body := code.Response(e, "")
+	if body.Status >= http.StatusInternalServerError && ctx.Err() == nil {
+		c.server.cfg.Logger.WarnContext(context.WithoutCancel(ctx), "request failed", "err", err, "route", c.route.Path)
+	}
+
+	if refusal, ok := errors.AsType[*Refusal](err); ok && body.Status == http.StatusTooManyRequests {
+		c.server.metrics.limit(ctx, refusal.Limit)
+	}
+
+	return &body
 }
 
 // recordDenied calls Config.Denied if the error denies a known caller a permission.
@@ -131,7 +157,7 @@ func (s *server) recordDenied(r *http.Request, route *Route, e *wire.Error, err 
 }
 
 // toError converts an error to the response that the client receives.
-func (s *server) toError(r *http.Request, err error) *wire.Error {
+func (s *server) toError(ctx context.Context, err error) *wire.Error {
 	var (
 		coded   *wire.Error
 		refusal *Refusal
@@ -141,7 +167,7 @@ func (s *server) toError(r *http.Request, err error) *wire.Error {
 		large   *http.MaxBytesError
 		denied  *rbac.DeniedError
 	)
-	cause := ended(r.Context())
+	cause := ended(ctx)
 	if errors.As(err, &refusal) && refusal.Caller != nil {
 		cause = nil
 	}
@@ -168,7 +194,7 @@ func (s *server) toError(r *http.Request, err error) *wire.Error {
 		return e
 	case errors.Is(err, httpapi.ErrTooLarge), errors.As(err, &large):
 		e := &wire.Error{Code: code.PayloadTooLarge}
-		if c := callOf(r); c != nil {
+		if c, _ := ctx.Value(callKey{}).(*call); c != nil {
 			e.Message = "The body is too large: at most " + strconv.FormatInt(c.route.BodyLimit, 10) + " bytes are accepted."
 		}
 
@@ -183,7 +209,7 @@ func (s *server) toError(r *http.Request, err error) *wire.Error {
 		return e
 	}
 
-	if clientGone(r, err) {
+	if clientGone(ctx, err) {
 		return &wire.Error{Code: wire.Unavailable}
 	}
 
@@ -191,13 +217,13 @@ func (s *server) toError(r *http.Request, err error) *wire.Error {
 }
 
 // clientGone reports whether the client has disconnected, which is not an error of the hub.
-func clientGone(r *http.Request, err error) bool {
-	return errors.Is(err, context.Canceled) && r.Context().Err() != nil
+func clientGone(ctx context.Context, err error) bool {
+	return errors.Is(err, context.Canceled) && ctx.Err() != nil
 }
 
 // logError logs the cause of an error, which the client does not receive.
 func (s *server) logError(w http.ResponseWriter, r *http.Request, e *wire.Error, err error) {
-	if clientGone(r, err) || errors.Is(err, httpapi.ErrPanic) { // already logged with its stack
+	if clientGone(r.Context(), err) || errors.Is(err, httpapi.ErrPanic) { // already logged with its stack
 		return
 	}
 

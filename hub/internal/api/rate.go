@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/rbac"
 )
 
 // rateWindow is the window of all rates.
@@ -133,6 +135,17 @@ func TakeRate(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	return c.server.rates.take(w.Header(), CallerOf(r))
+}
+
+// CountRate is TakeRate for work that a request with ctx begins after its headers.
+func CountRate(ctx context.Context) error {
+	c, _ := ctx.Value(callKey{}).(*call)
+	if c == nil {
+		return nil
+	}
+
+	caller, _ := rbac.FromContext[Caller](ctx)
+	return c.server.rates.take(http.Header{}, caller)
 }
 
 // seconds rounds up.

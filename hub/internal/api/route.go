@@ -12,6 +12,7 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -28,7 +29,7 @@ const (
 type Route struct {
 	Method string
 	Path   string // "/users/:id": :id is a parameter for r.PathValue. A literal segment takes precedence over a parameter.
-	Prefix bool   // it serves all paths below Path, which is literal, with every method. Method is empty, and Access is Open.
+	Prefix bool   // it serves all paths below Path, which is literal, with every method. Method and Group are empty.
 
 	Group  rbac.Group // the roles that may call it
 	Access Access     // without a group
@@ -43,6 +44,9 @@ type Route struct {
 	BeforePasswordChange bool   // a caller who must change the password may call it
 	KeyHeader            string // a request with this header is not authenticated: its handler checks the key
 	NoChallenge          bool   // no WWW-Authenticate in a 401: the credential of the route is not a bearer token
+
+	// Fail writes the response of an error, whose headers are set. Defaults to the form of the API.
+	Fail func(w http.ResponseWriter, r *http.Request, e *wire.Error)
 
 	// Handle responds to the request, or returns an error before it writes anything. An error after
 	// the first byte closes the connection, so that the client does not take a truncated response
@@ -126,9 +130,9 @@ func newPattern(route Route) (*pattern, error) {
 
 // newPrefix returns the pattern of a route that is a prefix.
 func newPrefix(route Route) (*pattern, error) {
-	if route.Method != "" || route.Access != Open || !route.Group.IsZero() || route.Handle == nil || route.BodyLimit < 0 ||
+	if route.Method != "" || route.Access != Open && route.Access != SignedIn || !route.Group.IsZero() || route.Handle == nil || route.BodyLimit < 0 ||
 		!strings.HasPrefix(route.Path, "/") || strings.HasSuffix(route.Path, "/") || strings.ContainsAny(route.Path, ":*%?#") {
-		return nil, fmt.Errorf("route %s: a prefix is Open and has a literal path, no method and a Handle", route.Path)
+		return nil, fmt.Errorf("route %s: a prefix is Open or SignedIn and has a literal path, no method and a Handle", route.Path)
 	}
 
 	route.Category, route.BodyLimit = cmp.Or(route.Category, "auth"), cmp.Or(route.BodyLimit, defaultBodyLimit)

@@ -15,7 +15,7 @@ import (
 // errSent if a concurrent call has sent a message with the same ClientMessageID.
 func (m *exchange) begin(ctx context.Context, a *relay.Answer) (runtimewire.RunRequest, error) {
 	m.answer = a
-	err := m.s.begins.Tx(ctx, m, func(tx *sql.Tx) error {
+	store := func(tx *sql.Tx) error {
 		if err := m.s.store.Own(ctx, tx); err != nil {
 			return err
 		}
@@ -24,6 +24,12 @@ func (m *exchange) begin(ctx context.Context, a *relay.Answer) (runtimewire.RunR
 		began, err := advanceSession(ctx, tx, m.ref, titleOf(m.user.Text), size, m.user.CreatedAt)
 		if err != nil {
 			return err
+		}
+
+		if m.after != "" {
+			if err := isLast(ctx, tx, began, began.Messages-2, m.after); err != nil {
+				return err
+			}
 		}
 
 		if m.user.ClientID != "" {
@@ -58,8 +64,12 @@ func (m *exchange) begin(ctx context.Context, a *relay.Answer) (runtimewire.RunR
 		}
 
 		return insertMessages(ctx, tx, began, m.user, m.assistant)
-	})
-	return m.request(), err
+	}
+	if m.after != "" {
+		return m.request(), m.s.store.DB.Tx(ctx, store)
+	}
+
+	return m.request(), m.s.begins.Tx(ctx, m, store)
 }
 
 // beginTogether does what begin does, for those of some messages that are new, in sessions without

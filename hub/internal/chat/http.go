@@ -115,7 +115,7 @@ func (s *Service) sendMessage(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	caller := api.CallerOf(r)
-	answer, before, err := s.send(r.Context(), caller, r.PathValue("name"), r.PathValue("id"), in)
+	answer, before, err := s.send(r.Context(), caller, r.PathValue("name"), r.PathValue("id"), in, "")
 	if errors.Is(err, errIncomplete) {
 		return api.Encode(w, http.StatusAccepted, wire.ApprovalResult{State: relay.StatusWaiting})
 	}
@@ -182,8 +182,8 @@ func filterOf(r *http.Request) (Filter, error) {
 		}
 	}
 
-	if f.Source != "" && f.Source != SourceHub && f.Source != SourcePush {
-		invalid["source"] = "must be hub or push"
+	if f.Source != "" && f.Source != SourceHub && f.Source != SourcePush && f.Source != SourceAPI {
+		invalid["source"] = "must be hub, push or api"
 	}
 
 	for name, at := range map[string]*time.Time{"from": &f.From, "to": &f.To} {

@@ -55,6 +55,29 @@ func messagesOf(ctx context.Context, q db.Querier, s session, after, upTo int64)
 		ORDER BY seq`, s.TenantID, s.Key, after, upTo, maxPageBytes)
 }
 
+// isLast fails with wire.Conflict unless the message with a seq is the answer of a run.
+func isLast(ctx context.Context, q db.Querier, s session, seq int64, runID string) error {
+	is, err := db.Value[bool](ctx, q, "read last run", `SELECT EXISTS (SELECT 1 FROM chat_messages
+		WHERE tenant_id = $1 AND session_key = $2 AND seq = $3 AND run_id = $4)`, s.TenantID, s.Key, seq, runID)
+	if err == nil && !is {
+		err = wire.Conflict.New("Another message has continued the session.")
+	}
+
+	return err
+}
+
+// runsOf returns the runs of answers by their seqs, after one seq and up to the one after another.
+func runsOf(ctx context.Context, q db.Querier, s session, after, upTo int64) (map[int64]string, error) {
+	runs := map[int64]string{}
+	_, err := db.Collect(ctx, q, "read runs of answers", func(row db.Scanner) (run string, err error) {
+		var seq int64
+		err = row.Scan(&seq, &run)
+		runs[seq] = run
+		return run, err
+	}, `SELECT seq, run_id FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND seq > $3 AND seq <= $4`, s.TenantID, s.Key, after, upTo+1)
+	return runs, err
+}
+
 // labelsOf returns the labels and notices of answers by their runs.
 func labelsOf(ctx context.Context, q db.Querier, s session, runs []string) (map[string]message, error) {
 	labels := map[string]message{}

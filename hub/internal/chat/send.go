@@ -63,7 +63,7 @@ func checkMessage(in wire.ChatMessageRequest) (wire.ChatMessageRequest, error) {
 // rejects the run, which is stored as a failed answer. With answers, it continues the answer that
 // waits for them, and returns neither if others have to answer too.
 func (s *Service) Send(ctx context.Context, caller api.Caller, agentName, id string, in wire.ChatMessageRequest) (*relay.Answer, *wire.RepeatedMessage, error) {
-	answer, before, err := s.send(ctx, caller, agentName, id, in)
+	answer, before, err := s.send(ctx, caller, agentName, id, in, "")
 	if errors.Is(err, errIncomplete) {
 		return nil, nil, nil
 	}
@@ -92,8 +92,9 @@ func (s *Service) sent(ctx context.Context, e *earlier) (*wire.RepeatedMessage, 
 // errSent rolls back the transaction of a message that was sent before.
 var errSent = errors.New("the message was sent before")
 
-// send is Send without the text of a message that was sent before.
-func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id string, in wire.ChatMessageRequest) (*relay.Answer, *earlier, error) {
+// send is Send without the text of a message that was sent before. after is the run that the message
+// must follow, or "".
+func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id string, in wire.ChatMessageRequest, after string) (*relay.Answer, *earlier, error) {
 	in, err := checkMessage(in)
 	if err != nil {
 		return nil, nil, err
@@ -119,7 +120,7 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 		return nil, nil, err
 	}
 
-	m.caller = caller
+	m.caller, m.after = caller, after
 	store := m.begin
 	if m.again(before) {
 		store = m.restart
@@ -218,6 +219,8 @@ type exchange struct {
 	hint      string   // the notice that is only in the first event
 	sent      *earlier // by a concurrent call, with errSent
 	answer    *relay.Answer
+	after     string // the run that the message must follow, or ""
+	maxTurns  *int
 
 	// Of answers.
 	caller    api.Caller
@@ -266,7 +269,7 @@ func (s *Service) label(ctx context.Context, tenantID string, answer *message) (
 func (m *exchange) run() relay.AnswerRun {
 	return relay.AnswerRun{
 		ID: m.assistant.RunID, TenantID: m.ref.TenantID, UserID: m.ref.UserID, UserName: m.session.UserName, AgentName: m.ref.AgentName,
-		SessionKey: m.session.Key, SessionID: m.ref.ID, RuntimeSession: m.session.RuntimeSession,
+		SessionKey: m.session.Key, SessionID: m.ref.ID, RuntimeSession: m.session.RuntimeSession, Ephemeral: m.session.Ephemeral,
 		UserMessageID: m.user.ID, MessageID: m.assistant.ID, Seq: m.assistant.Seq,
 		Label: m.assistant.AIGC, Hint: m.hint, Notice: m.assistant.Notice, NoticeAt: m.assistant.NoticeAt,
 	}
@@ -274,7 +277,7 @@ func (m *exchange) run() relay.AnswerRun {
 
 // request returns what the run of a message gets.
 func (m *exchange) request() runtimewire.RunRequest {
-	return runtimewire.RunRequest{Message: m.user.Text, Inputs: m.input.Inputs, ClientTools: m.input.ClientTools}
+	return runtimewire.RunRequest{MaxTurns: m.maxTurns, Message: m.user.Text, Inputs: m.input.Inputs, ClientTools: m.input.ClientTools}
 }
 
 // restart stores the run of a message that was sent before, if its run never started.

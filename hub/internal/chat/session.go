@@ -21,6 +21,7 @@ import (
 const (
 	SourceHub  = "hub"
 	SourcePush = "push"
+	SourceAPI  = "api" // of a program that speaks another protocol
 )
 
 const (
@@ -36,6 +37,7 @@ type session struct {
 	Size           int64 // of the messages, see sizeOf
 	RuntimeSession string
 	Waiting        bool // perhaps: the last message decides
+	Ephemeral      bool // deleted with the end of its answer, unless that waits
 	LastMessageAt  time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time

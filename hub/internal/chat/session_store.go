@@ -16,7 +16,7 @@ import (
 func noSession() error { return wire.NotFound.New("There is no such chat session.") }
 
 // sessionColumns are the columns that scanSession reads, in its order.
-const sessionColumns = `key, tenant_id, user_id, id, user_name, agent_name, title, source, message_count, size, runtime_session, waiting, last_message_at,
+const sessionColumns = `key, tenant_id, user_id, id, user_name, agent_name, title, source, message_count, size, runtime_session, waiting, ephemeral, last_message_at,
 	created_at, updated_at`
 
 func scanSession(row db.Scanner) (session, error) {
@@ -25,7 +25,7 @@ func scanSession(row db.Scanner) (session, error) {
 		last             sql.NullInt64
 		created, updated int64
 	)
-	err := row.Scan(&s.Key, &s.TenantID, &s.UserID, &s.ID, &s.UserName, &s.AgentName, &s.Title, &s.Source, &s.Messages, &s.Size, &s.RuntimeSession, &s.Waiting, &last,
+	err := row.Scan(&s.Key, &s.TenantID, &s.UserID, &s.ID, &s.UserName, &s.AgentName, &s.Title, &s.Source, &s.Messages, &s.Size, &s.RuntimeSession, &s.Waiting, &s.Ephemeral, &last,
 		&created, &updated)
 	s.LastMessageAt, s.CreatedAt, s.UpdatedAt = db.NullTime(last), db.Time(created), db.Time(updated)
 	return s, err
@@ -86,7 +86,7 @@ type filter struct {
 
 func (f filter) conditions() *conditions {
 	where := &conditions{}
-	where.add("tenant_id = $%d", f.TenantID)
+	where.add("tenant_id = $%d AND NOT ephemeral", f.TenantID)
 	where.addText("user_id = $%d", f.UserID)
 	where.addText("agent_name = $%d", f.AgentName)
 	where.addText("source = $%d", f.Source)
@@ -115,10 +115,10 @@ func sessionsOf(ctx context.Context, q db.Querier, f filter, page api.Page) ([]s
 // insertSession reports whether the session is new for its user.
 func insertSession(ctx context.Context, tx *sql.Tx, s session) (bool, error) {
 	n, err := db.Affected(ctx, tx, "insert chat session", `INSERT INTO chat_sessions
-			(key, tenant_id, user_id, id, user_name, user_search, agent_name, title, source, message_count, size, last_message_at, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (tenant_id, user_id, id) DO NOTHING`,
+			(key, tenant_id, user_id, id, user_name, user_search, agent_name, title, source, message_count, size, last_message_at, created_at, updated_at, ephemeral)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (tenant_id, user_id, id) DO NOTHING`,
 		s.Key, s.TenantID, s.UserID, s.ID, s.UserName, userSearch(s.UserName, s.UserID), s.AgentName, s.Title, s.Source, s.Messages, s.Size,
-		db.NullMicros(s.LastMessageAt), db.Micros(s.CreatedAt), db.Micros(s.UpdatedAt))
+		db.NullMicros(s.LastMessageAt), db.Micros(s.CreatedAt), db.Micros(s.UpdatedAt), s.Ephemeral)
 	return n == 1, err
 }
 

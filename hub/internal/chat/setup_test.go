@@ -22,6 +22,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/chat"
+	"github.com/seed93082962/agenthost/hub/internal/chat/openai"
 	pushes "github.com/seed93082962/agenthost/hub/internal/chat/push"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/internal/code"
@@ -163,7 +164,10 @@ func open(t *testing.T, url string, change ...func(*config)) *server {
 	cfg.push.Chats = s.service
 	s.pushes, err = pushes.New(cfg.push)
 	require.NoError(t, err)
-	s.Server = apitest.Serve(t, apitest.Config{Audit: audit, Wrap: cfg.wrap}, slices.Concat(s.service.Routes(), s.pushes.Routes(), s.usage.Routes()))
+	face, err := openai.New(openai.Config{Chats: s.service, Agents: s.agents, Live: s.live})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, face.Close()) })
+	s.Server = apitest.Serve(t, apitest.Config{Audit: audit, Wrap: cfg.wrap}, slices.Concat(s.service.Routes(), s.pushes.Routes(), s.usage.Routes(), face.Routes()))
 	return s
 }
 

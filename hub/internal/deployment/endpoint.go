@@ -216,6 +216,13 @@ func (s *Service) endpointOf(d deployment) (Endpoint, error) {
 	return Endpoint{URL: d.RuntimeURL, APIKey: content.APIKey, AgentID: d.AgentName, Key: d.Key}, nil
 }
 
+// Live returns the names of the agents of a tenant whose deployments have an endpoint, in order.
+func (s *Service) Live(ctx context.Context, tenantID string) ([]string, error) {
+	return db.Values[string](ctx, s.store.Read(), "read live deployments", `SELECT agent_name FROM deployments
+		WHERE tenant_id = $1 AND desired = $2 AND runtime_url <> '' AND state IN ($3, $4) ORDER BY agent_name`,
+		tenantID, desiredRunning, wire.StateRunning, StateUnhealthy)
+}
+
 // Deployed reports whether the agent has a deployment, running or stopped.
 func (s *Service) Deployed(ctx context.Context, q db.Querier, tenantID, agentName string) (bool, error) {
 	d, err := readDeployment(ctx, q, tenantID, agentName)

@@ -20,6 +20,8 @@ type chatCompletion struct {
 	Model   string       `json:"model"`
 	Choices []chatChoice `json:"choices"`
 	Usage   chatUsage    `json:"usage"`
+
+	Metadata wire.Metadata `json:"metadata,omitempty"` // labels of the host
 }
 
 type chatChoice struct {
@@ -91,6 +93,11 @@ func (s *server) completeChat(w http.ResponseWriter, r *http.Request, _ httprout
 		return err
 	}
 
+	retained := *run.fresh.Store
+	if s.cfg.Retains {
+		run.fresh.Store = req.Store
+	}
+
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	c := &chat{exchange: s.newExchange(w, r, memory, req.Model, req.Stream)}
@@ -99,7 +106,7 @@ func (s *server) completeChat(w http.ResponseWriter, r *http.Request, _ httprout
 	}
 
 	err = c.execute(ctx, run)
-	if *run.fresh.Store {
+	if retained {
 		c.forget(ctx) // the next request has the conversation
 	}
 
@@ -236,6 +243,6 @@ func (c *chat) completion() chatCompletion {
 	return chatCompletion{
 		ID: c.id(), Object: "chat.completion", Created: c.created, Model: c.agentID,
 		Choices: []chatChoice{{Message: answer, FinishReason: c.finishReason()}},
-		Usage:   chatUsageOf(c.spent.Usage),
+		Usage:   chatUsageOf(c.spent.Usage), Metadata: c.labels,
 	}
 }

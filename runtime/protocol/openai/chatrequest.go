@@ -19,6 +19,7 @@ type chatRequest struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
 	Metadata   wire.Metadata `json:"metadata"`
+	Store      *bool         `json:"store"` // see Config.Retains
 	Tools      []chatTool    `json:"tools"`
 	ToolChoice toolChoice    `json:"tool_choice"`
 

@@ -128,6 +128,10 @@ func (s *chatStream) end(err error) error {
 		}{s.calls(true)})
 	}
 
+	if labels, err := httpapi.Marshal(s.labels); err == nil && len(s.labels) > 0 {
+		s.tail = append(append([]byte(`}],"metadata":`), labels...), s.tail[len("}]"):]...)
+	}
+
 	s.chunk([]byte("{}"), s.finishReason())
 	if s.usage {
 		usage, err := httpapi.Marshal(chatUsageOf(s.spent.Usage))

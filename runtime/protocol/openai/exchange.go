@@ -2,8 +2,10 @@ package openai
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -27,8 +29,9 @@ type exchange struct {
 	runID   string // "" before the first event of the run
 	session string
 	spent   wire.RunUsage
-	result  *wire.Result // nil: the run was cancelled or failed
-	err     error        // of the run
+	labels  wire.Metadata // of the host
+	result  *wire.Result  // nil: the run was cancelled or failed
+	err     error         // of the run
 }
 
 func (s *server) newExchange(w http.ResponseWriter, r *http.Request, memory *httpapi.Memory, agentID string, stream bool) *exchange {
@@ -71,6 +74,8 @@ func (x *exchange) note(p wire.Payload) {
 		if x.report && !x.stream {
 			x.w.WriteHeader(http.StatusProcessing) // the proxy learns the id, by which it cancels the run
 		}
+	case *wire.Unknown:
+		x.labels = withLabels(x.labels, p)
 	case *wire.Result:
 		x.result = p
 		x.spend(p.Usage, p.Others)
@@ -84,6 +89,21 @@ func (x *exchange) note(p wire.Payload) {
 		x.spend(p.Usage, p.Others)
 		x.err = &failure{status: http.StatusInternalServerError, message: "internal error, run " + x.runID, ran: true}
 	}
+}
+
+// withLabels returns metadata with those of an event "metadata" of the host, which is of no runtime.
+func withLabels(m wire.Metadata, e *wire.Unknown) wire.Metadata {
+	var in struct {
+		Metadata wire.Metadata `json:"metadata"`
+	}
+	if e.Name != "metadata" || json.Unmarshal(e.Data, &in) != nil {
+		return m
+	}
+
+	all := wire.Metadata{}
+	maps.Copy(all, m)
+	maps.Copy(all, in.Metadata)
+	return all
 }
 
 // spend records the tokens of the run.
@@ -111,7 +131,7 @@ func (x *exchange) openStream(cancel context.CancelFunc) (*sse.Stream, error) {
 
 // forget deletes the session of a run that is not stored, unless it waits.
 func (x *exchange) forget(ctx context.Context) {
-	if x.session == "" || x.waits() {
+	if x.session == "" || x.waits() || x.s.cfg.Retains {
 		return
 	}
 

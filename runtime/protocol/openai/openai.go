@@ -63,6 +63,11 @@ type Config struct {
 	// MaxBytes bounds the body of a request. Defaults to 4 MiB.
 	MaxBytes int64
 
+	// Retains means that the host stores each conversation unless the request has store: false, which
+	// RunRequest.Store reports, and deletes the others itself. Defaults to false: a conversation is
+	// stored if its response can be continued.
+	Retains bool
+
 	// Heartbeat and WriteTimeout are those of [sse.StreamConfig]. They default to 15 s and 30 s.
 	Heartbeat, WriteTimeout time.Duration
 

@@ -3,6 +3,7 @@ package openai
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -94,7 +95,13 @@ func (a *responseRun) start(ctx context.Context, run wire.RunRequest, before con
 	}
 
 	stored := len(run.Inputs) > 0
-	run.Store = &stored
+	switch {
+	case !a.s.cfg.Retains:
+		run.Store = &stored
+	case run.Store == nil:
+		run.Store = a.req.Store
+	}
+
 	return a.receive(a.s.cfg.Host.Run(ctx, a.agentID, run), a.handle)
 }
 
@@ -224,6 +231,11 @@ func (a *responseRun) resource(err error) *resource {
 		Output: a.output.items, Tools: a.req.Tools, ToolChoice: "auto", Store: a.req.stored(), Metadata: a.req.Metadata, unused: defaults,
 	}
 	r.Background = a.req.Background
+	if len(a.labels) > 0 {
+		r.Metadata = maps.Clone(a.labels)
+		maps.Copy(r.Metadata, a.req.Metadata)
+	}
+
 	if a.req.PreviousResponseID != "" {
 		r.PreviousResponseID = &a.req.PreviousResponseID
 	}

@@ -107,6 +107,12 @@ func (s *server) showResponse(w http.ResponseWriter, r *http.Request, ps httprou
 
 	query := r.URL.Query()
 	if query.Get("stream") == "true" {
+		if _, err := s.cfg.Host.Transcript(r.Context(), id.session, 0, 1); isNotFound(err) {
+			return errNoResponse
+		} else if err != nil {
+			return err
+		}
+
 		return s.replay(w, r, id, query.Get("starting_after"))
 	}
 
@@ -242,6 +248,8 @@ func (r *stored) event(data json.RawMessage, at int64) {
 		if p.Subtype == runvalue.SystemAnswered && p.Kind == runvalue.InputClientTool {
 			r.answer[p.ToolUseID] = true
 		}
+	case *wire.Unknown:
+		r.Metadata = withLabels(r.Metadata, p)
 	case *wire.Assistant:
 		r.begun = true
 	case *wire.Result:

@@ -45,6 +45,7 @@ type AnswerRun struct {
 	SessionKey     string
 	SessionID      string
 	RuntimeSession string // the session of the runtime that was continued last, or ""
+	Ephemeral      bool   // the session is deleted with the end of the answer, unless that waits
 
 	UserMessageID string
 	MessageID     string // of the answer

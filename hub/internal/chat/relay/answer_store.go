@@ -115,6 +115,24 @@ func saveAnswers(ctx context.Context, tx *sql.Tx, all []*Answer, hubID string, n
 		if err == nil && a.saved && a.pending != "" {
 			err = a.relay.insertWaits(ctx, tx, a.run, a.wait.Calls, now)
 		}
+
+		if err == nil && a.saved && a.run.Ephemeral && a.pending == "" {
+			err = deleteEphemeral(ctx, tx, now, "tenant_id = $1 AND key = $2", a.run.TenantID, a.run.SessionKey)
+		}
+	}
+
+	return err
+}
+
+// deleteEphemeral deletes those of the ephemeral sessions with a condition that have no run, and
+// has the runtimes delete their transcripts.
+func deleteEphemeral(ctx context.Context, tx *sql.Tx, now time.Time, condition string, args ...any) error {
+	deleted, err := db.Collect(ctx, tx, "delete ephemeral chat sessions", func(row db.Scanner) (t Transcript, err error) {
+		return t, row.Scan(&t.TenantID, &t.AgentName, &t.RuntimeSession)
+	}, `DELETE FROM chat_sessions WHERE ephemeral AND `+condition+` AND NOT EXISTS (SELECT 1 FROM chat_runs AS r WHERE r.session_key = chat_sessions.key)
+		RETURNING tenant_id, agent_name, runtime_session`, args...)
+	for i := 0; i < len(deleted) && err == nil; i++ {
+		err = InsertTranscript(ctx, tx, deleted[i], now)
 	}
 
 	return err

@@ -68,6 +68,13 @@ func (a *account) release() {
 	_ = a.reserve(-used)
 }
 
+// Reserve returns a function that reserves memory of the answers of a tenant for a request, or
+// releases it if the number is negative.
+func (r *Relay) Reserve(tenantID string) func(bytes int) error {
+	memory := &account{budget: r.memory, holder: tenantID}
+	return memory.reserve
+}
+
 // reader returns the memory of a reader of the answer of a run.
 func (r *Relay) reader(run AnswerRun) account {
 	return account{budget: r.readers, holder: run.TenantID + "/" + run.UserID}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
@@ -167,6 +168,13 @@ func SessionsInProgress(ctx context.Context, q db.Querier, tenantID string, keys
 	}
 
 	return all, err
+}
+
+// SessionOf returns the key of the session of a user's run in progress, or "".
+func SessionOf(ctx context.Context, q db.Querier, tenantID, userID, runID string) (string, error) {
+	keys, err := db.Values[string](ctx, q, "read session of run", `SELECT session_key FROM chat_runs
+		WHERE tenant_id = $1 AND user_id = $2 AND run_id = $3 AND NOT `+store.Free, tenantID, userID, runID)
+	return strings.Join(keys, ""), err
 }
 
 // Followed marks runs whose answers are read at another hub: their hub stores them more often.

@@ -12,6 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/internal/usage"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/runtime/client"
 )
 
@@ -34,6 +35,10 @@ func (r *Relay) sweep(ctx context.Context) {
 		var err error
 		if free, err = r.endFree(ctx, free, every); err != nil && ctx.Err() == nil {
 			r.store.Logger.Warn("ending the answers of other hubs failed", "err", err)
+		}
+
+		if err := r.deleteLeft(ctx); err != nil && ctx.Err() == nil {
+			r.store.Logger.Warn("deleting chats that are not stored failed", "err", err)
 		}
 
 		if err := r.deleteTranscripts(ctx); err != nil && ctx.Err() == nil {
@@ -79,6 +84,25 @@ func (r *Relay) endFree(ctx context.Context, seen map[string]time.Time, after ti
 		}
 	})
 	return still, err
+}
+
+// waitLeft is the time for which a session that is not stored may wait for its client.
+const waitLeft = time.Hour
+
+// deleteLeft deletes the sessions that are not stored whose hub was killed, or whose client does not
+// continue them.
+func (r *Relay) deleteLeft(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, writeWithin)
+	defer cancel()
+	now := r.store.Now()
+	found, err := db.Value[bool](ctx, r.store.Read(), "find ephemeral chat sessions", `SELECT EXISTS (SELECT 1 FROM chat_sessions WHERE ephemeral)`)
+	if err != nil || !found {
+		return err
+	}
+
+	return r.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+		return deleteEphemeral(ctx, tx, now, `(NOT waiting OR updated_at < $1)`, db.Micros(now.Add(-waitLeft)))
+	})
 }
 
 // inParallel calls f for all items, for some of them at once.

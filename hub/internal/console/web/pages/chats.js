@@ -35,14 +35,14 @@ export function Chats({ place }) {
     <div class="filters">
       <label>${t("audit.user")}<${Search} value=${filter.user} name="user" label=${t("audit.user")} /></label>
       <label>${t("chat.agent")}${select("agent", [...new Set([...known, filter.agent])].filter(Boolean).map((n) => [n, n]))}</label>
-      <label>${t("chats.source")}${select("source", ["hub", "push"].map((v) => [v, t("chats.source." + v)]))}</label>
+      <label>${t("chats.source")}${select("source", ["hub", "push", "api"].map((v) => [v, t("chats.source." + v)]))}</label>
       <label>${t("audit.from")}<input type="datetime-local" value=${localOf(filter.from)} onChange=${(e) => set({ from: instantOf(e.target.value) })} /></label>
       <label>${t("audit.to")}<input type="datetime-local" value=${localOf(filter.to)} onChange=${(e) => set({ to: instantOf(e.target.value) })} /></label>
     </div>
     <${Loaded} state=${state}>${(list) => (list.items.length ? html`<${Table} label=${t("page.chats")} rows=${list.items} total=${list.total} keyOf=${(s) => [s.userId, s.id]} select=${{ name: titleOf, actions: [removal()], reload: state.reload }} href=${(s) => to("chats", s.id) + query({ user: s.userId })} columns=${[
       { text: t("field.title"), by: titleOf, cell: (s) => html`<strong>${titleOf(s)}</strong>` },
       { text: t("audit.user"), by: (s) => s.userName, cell: (s) => s.userName },
-      { text: t("chat.agent"), by: (s) => s.agentName, cell: (s) => html`${s.agentName} ${s.source === "push" && html`<${Badge}>${t("chats.source.push")}</${Badge}>`}` },
+      { text: t("chat.agent"), by: (s) => s.agentName, cell: (s) => html`${s.agentName} ${s.source !== "hub" && html`<${Badge}>${t("chats.source." + s.source)}</${Badge}>`}` },
       { text: t("chats.messages"), class: "num", by: (s) => s.messageCount, cell: (s) => s.messageCount },
       { text: t("chats.last"), by: (s) => s.lastMessageAt || s.createdAt, cell: (s) => html`<${Time} at=${s.lastMessageAt || s.createdAt} />` },
     ]} /><${Paging} page=${page} size=${pageSize} total=${list.total} />` : html`<${Empty} text=${filtered ? t("list.nothing") : t("chats.none")} />`)}</${Loaded}>

@@ -273,6 +273,7 @@ export default {
   "chats.source": "Source",
   "chats.source.hub": "Console and API",
   "chats.source.push": "Pushed",
+  "chats.source.api": "API",
   "chats.tab.messages": "Messages",
   "chats.tab.transcript": "Transcript",
   "chats.text": "Chats of everyone in the organization. Deletions are recorded in the audit log.",

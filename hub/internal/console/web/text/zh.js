@@ -273,6 +273,7 @@ export default {
   "chats.source": "来源",
   "chats.source.hub": "控制台和 API",
   "chats.source.push": "推送",
+  "chats.source.api": "API",
   "chats.tab.messages": "消息",
   "chats.tab.transcript": "运行记录",
   "chats.text": "组织内所有用户的对话。删除操作会记入审计日志。",
