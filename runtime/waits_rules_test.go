@@ -120,7 +120,6 @@ func TestInvalidInputs(t *testing.T) {
 		`{"message":"x","inputs":["approval"]}`:                                              "a run with inputs is stored",
 		`{"message":"x","store":true,"inputs":["approve"]}`:                                  "inputs[0] must be approval, client_tool or question",
 		`{"message":"x","clientTools":[{"name":"a"}]}`:                                       "clientTools need client_tool in inputs",
-		`{"sessionId":"s","answers":[]}`:                                                     "message is required",
 		`{"message":" ","sessionId":"s"}`:                                                    "message is required",
 		`{"answers":[{"id":"a","decision":"approve"}]}`:                                      "answers need a sessionId",
 		tools(`{"name":"bash"}`):                                                             "clientTools[0].name is that of a tool of the agent",
