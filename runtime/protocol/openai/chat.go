@@ -79,7 +79,7 @@ func (s *server) completeChat(w http.ResponseWriter, r *http.Request, _ httprout
 	memory := &httpapi.Memory{Reserve: s.cfg.Host.Reserve}
 	defer memory.Release()
 	var req chatRequest
-	err := memory.ReadJSON(w, r, s.cfg.MaxBytes, &req)
+	err := s.readJSON(w, r, memory, &req)
 	if err == nil {
 		err = req.check()
 	}

@@ -165,7 +165,7 @@ func TestChatCompletionsThatAreRejected(t *testing.T) {
 		"no messages":           {`{"model":"helper"}`, 400, "messages", nil},
 		"nothing to respond to": {messages(`{"role":"user","content":"a"},{"role":"assistant","content":"b"}`), 400, "messages", nil},
 		"an unknown role":       {messages(`{"role":"robot","content":"a"}`), 400, "messages[0]", nil},
-		"an image":              {messages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://x/"}}]}`), 400, "messages[0].content[0].type", nil},
+		"an image":              {messages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://x/"}}]}`), 400, "messages[0].content[0].image_url", nil},
 		"content of a number":   {messages(`{"role":"user","content":1}`), 400, "messages[0].content", nil},
 		"a result of no call":   {messages(`{"role":"user","content":"a"},{"role":"tool","tool_call_id":"x","content":"b"}`), 400, "messages[1]", nil},
 		"two choices":           {with(`"n":2`), 400, "n", "unsupported_parameter"},

@@ -164,13 +164,13 @@ func (req *chatRequest) run() (chatRun, error) {
 		}
 	}
 
-	history, message, err := talk.split("messages")
+	history, last, err := talk.split("messages")
 	if err != nil {
 		return chatRun{}, err
 	}
 
 	stored := len(tools) > 0
-	run := wire.RunRequest{Message: message, History: history, Store: &stored, Stream: wire.StreamOff, Metadata: req.Metadata}
+	run := wire.RunRequest{Message: last.Content, Content: last.Parts, History: history, Store: &stored, Stream: wire.StreamOff, Metadata: req.Metadata}
 	if req.Stream {
 		run.Stream = wire.StreamRaw
 	}
@@ -181,7 +181,7 @@ func (req *chatRequest) run() (chatRun, error) {
 
 	out := chatRun{fresh: run}
 	if session, answers := req.answers(); len(answers) > 0 {
-		run.Message, run.History, run.Store = "", nil, nil
+		run.Message, run.Content, run.History, run.Store = "", nil, nil, nil
 		run.SessionID, run.Answers = &session, answers
 		out.answering = &run
 	}
@@ -191,15 +191,22 @@ func (req *chatRequest) run() (chatRun, error) {
 
 // appendTo appends the message to a conversation.
 func (m *chatMessage) appendTo(talk *conversation, names map[string]string) error {
-	text := string(m.Content)
+	if m.Role == runvalue.RoleUser {
+		talk.add(runvalue.RoleUser, m.Content.text, m.Content.parts...)
+		return nil
+	}
+
+	text, err := m.Content.textOnly()
+	if err != nil {
+		return fmt.Errorf("has the role %q, whose content %w", m.Role, err)
+	}
+
 	switch m.Role {
 	case "system", "developer":
 		if text != "" {
 			text = instructions + text
 		}
 
-		talk.add(runvalue.RoleUser, text)
-	case runvalue.RoleUser:
 		talk.add(runvalue.RoleUser, text)
 	case runvalue.RoleAssistant:
 		talk.add(runvalue.RoleAssistant, text)
@@ -234,7 +241,7 @@ func (req *chatRequest) answers() (sessionID string, answers []wire.Answer) {
 			return "", nil
 		}
 
-		output := string(req.Messages[i].Content)
+		output := req.Messages[i].Content.text
 		sessionID = session
 		answers = append(answers, wire.Answer{ID: id, Output: &output})
 	}

@@ -2,50 +2,12 @@ package openai
 
 import (
 	"encoding/json"
-	"fmt"
+	"slices"
 	"strings"
 
-	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
-
-// content is a text, or a list of parts that are texts.
-type content string
-
-// part is one part of a content. Its type names the field that has the text.
-type part struct {
-	Type    string `json:"type"`
-	Text    string `json:"text"`
-	Refusal string `json:"refusal"`
-}
-
-// UnmarshalJSON decodes a string, null or an array of parts.
-func (c *content) UnmarshalJSON(data []byte) error {
-	if data[0] != '[' {
-		return jsonlimit.Unmarshal(data, (*string)(c))
-	}
-
-	var parts []part
-	if err := jsonlimit.Unmarshal(data, &parts); err != nil {
-		return err
-	}
-
-	texts := make([]string, len(parts))
-	for i, p := range parts {
-		switch p.Type {
-		case "text", "input_text", "output_text":
-			texts[i] = p.Text
-		case "refusal":
-			texts[i] = p.Refusal
-		default:
-			return &jsonlimit.Error{Field: fmt.Sprintf("[%d].type", i), Message: "must be text: images, audio and files are not supported"}
-		}
-	}
-
-	*c = content(strings.Join(texts, "\n\n"))
-	return nil
-}
 
 // given reports whether a field is present and not null.
 func given(value json.RawMessage) bool { return len(value) > 0 && string(value) != "null" }
@@ -59,19 +21,39 @@ const (
 // conversation is the history of a request, in which user and assistant alternate.
 type conversation []wire.Turn
 
-// add appends a text. It becomes a part of the last turn if that has the same role. An empty text is
-// ignored.
-func (c *conversation) add(role, text string) {
+// add appends a text, and images and files of the user. They become a part of the last turn if that
+// has the same role. Nothing is added without any.
+func (c *conversation) add(role, text string, parts ...wire.ContentPart) {
 	list := *c
-	switch last := len(list) - 1; {
-	case strings.TrimSpace(text) == "":
-	case last >= 0 && list[last].Role == role:
-		list[last].Content += "\n\n" + text
-	case last < 0 && role == runvalue.RoleAssistant:
-		*c = conversation{{Role: runvalue.RoleUser, Content: noMessage}, {Role: role, Content: text}}
-	default:
-		*c = append(list, wire.Turn{Role: role, Content: text})
+	if strings.TrimSpace(text) == "" {
+		text = ""
 	}
+
+	if text == "" && len(parts) == 0 {
+		return
+	}
+
+	if len(list) == 0 && role == runvalue.RoleAssistant {
+		list = append(list, wire.Turn{Role: runvalue.RoleUser, Content: noMessage})
+	}
+
+	if len(list) == 0 || list[len(list)-1].Role != role {
+		*c = append(list, wire.Turn{Role: role, Content: text, Parts: parts})
+		return
+	}
+
+	last := &list[len(list)-1]
+	switch {
+	case text == "":
+	case len(last.Parts) > 0: // the text follows them
+		parts = slices.Concat([]wire.ContentPart{{Type: runvalue.PartText, Text: text}}, parts)
+	case last.Content == "":
+		last.Content = text
+	default:
+		last.Content += paragraph + text
+	}
+
+	last.Parts = slices.Concat(last.Parts, parts)
 }
 
 // addCall appends a call of a client tool, and addOutput its result.
@@ -83,15 +65,15 @@ func (c *conversation) addOutput(name, output string) {
 	c.add(runvalue.RoleUser, "Result of the tool "+name+":\n"+output)
 }
 
-// split returns the turns before the last one, and its text. param is the field of the request.
-func (c *conversation) split(param string) ([]wire.Turn, string, error) {
+// split returns the turns before the last one, and that. param is the field of the request.
+func (c *conversation) split(param string) ([]wire.Turn, wire.Turn, error) {
 	list := *c
 	last := len(list) - 1
 	if last < 0 || list[last].Role != runvalue.RoleUser {
-		return nil, "", invalid(param, "must end with a text of the user or the result of a tool")
+		return nil, wire.Turn{}, invalid(param, "must end with a message of the user or the result of a tool")
 	}
 
-	return list[:last], list[last].Content, nil
+	return list[:last], list[last], nil
 }
 
 // callID returns the id of a call for the client. It has the session that waits for its result, so

@@ -120,6 +120,8 @@ func TestOpenResponses(t *testing.T) {
 		"streaming-response": {`"stream":true,` + user, "message"},
 		"system-prompt": {`"input":[{"type":"message","role":"system","content":"You are a pirate. Always respond in pirate speak."},
 			{"type":"message","role":"user","content":"Say hello."}]`, "message"},
+		"image-input": {`"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"What do you see in this image?"},
+			{"type":"input_image","image_url":"` + dataURL("image/png", heart) + `"}]}]`, "message"},
 		"tool-calling": {weather + `,` + asked, "function_call"},
 		"multi-turn": {`"input":[{"type":"message","role":"user","content":"My name is Alice."},
 			{"type":"message","role":"assistant","content":"Hello Alice! Nice to meet you. How can I help you today?"},

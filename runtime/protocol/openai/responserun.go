@@ -89,10 +89,12 @@ func (a *responseRun) run(ctx context.Context) error {
 // start executes the run in a new session with a conversation, and the input.
 func (a *responseRun) start(ctx context.Context, run wire.RunRequest, before conversation) error {
 	talk := a.with(before)
-	var err error
-	if run.History, run.Message, err = talk.split("input"); err != nil {
+	history, last, err := talk.split("input")
+	if err != nil {
 		return err
 	}
+
+	run.History, run.Message, run.Content = history, last.Content, last.Parts
 
 	stored := len(run.Inputs) > 0
 	switch {
@@ -109,7 +111,7 @@ func (a *responseRun) start(ctx context.Context, run wire.RunRequest, before con
 func (a *responseRun) with(before conversation) conversation {
 	talk := slices.Clone(before)
 	for _, turn := range a.input.talk {
-		talk.add(turn.Role, turn.Content)
+		talk.add(turn.Role, turn.Content, turn.Parts...)
 	}
 
 	return talk
@@ -118,7 +120,11 @@ func (a *responseRun) with(before conversation) conversation {
 // resume executes the run in a session that exists.
 func (a *responseRun) resume(ctx context.Context, session string, run wire.RunRequest) error {
 	run.SessionID, run.RequireSession = &session, true
-	run.Message, run.Answers = a.input.said, a.input.answers
+	run.Answers = a.input.answers
+	for _, turn := range a.input.said {
+		run.Message, run.Content = turn.Content, turn.Parts
+	}
+
 	return a.receive(a.s.cfg.Host.Run(ctx, a.agentID, run), a.handle)
 }
 

@@ -145,7 +145,7 @@ func endStream(stream *sse.Stream) {
 // readResponse reads the request for a response.
 func (s *server) readResponse(w http.ResponseWriter, r *http.Request, memory *httpapi.Memory) (*responseRun, error) {
 	var req responsesRequest
-	if err := memory.ReadJSON(w, r, s.cfg.MaxBytes, &req); err != nil {
+	if err := s.readJSON(w, r, memory, &req); err != nil {
 		return nil, err
 	}
 

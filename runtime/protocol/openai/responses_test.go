@@ -267,7 +267,7 @@ func TestResponsesThatFail(t *testing.T) {
 		"a conversation": {`{"model":"helper","input":"a","conversation":"c"}`, "conversation"},
 		"a format":       {`{"model":"helper","input":"a","text":{"format":{"type":"json_object"}}}`, "text.format"},
 		"a tool":         {`{"model":"helper","input":"a","tools":[{"type":"web_search"}]}`, "tools[0]"},
-		"an image":       {`{"model":"helper","input":[{"role":"user","content":[{"type":"input_image","image_url":"x"}]}]}`, "input[0].content[0].type"},
+		"an image":       {`{"model":"helper","input":[{"role":"user","content":[{"type":"input_image","image_url":"x"}]}]}`, "input[0].content[0].image_url"},
 		"an item":        {`{"model":"helper","input":[{"type":"item_reference","id":"x"}]}`, "input[0]"},
 		"a role":         {`{"model":"helper","input":[{"role":"robot","content":"x"}]}`, "input[0]"},
 		"a prompt":       {`{"model":"helper","input":"a","prompt":{"id":"p"}}`, "prompt"},

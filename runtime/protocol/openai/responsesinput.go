@@ -36,16 +36,16 @@ func (in *inputItems) UnmarshalJSON(data []byte) error {
 		return jsonlimit.Unmarshal(data, (*[]inputItem)(in))
 	}
 
-	var text content
-	err := json.Unmarshal(data, (*string)(&text))
-	*in = inputItems{{Type: "message", Role: runvalue.RoleUser, Content: text}}
+	var text string
+	err := json.Unmarshal(data, &text)
+	*in = inputItems{{Type: "message", Role: runvalue.RoleUser, Content: content{text: text}}}
 	return err
 }
 
 // input is what a request adds to a conversation.
 type input struct {
-	talk  conversation // everything as texts
-	said  string       // the texts of the user after the last item of the assistant
+	talk  conversation // everything
+	said  conversation // what the user says after the last item of the assistant: one turn, or none
 	mixed bool         // it has items of the assistant
 
 	// Results and decisions after the last item of the assistant, and the session that waits for them.
@@ -78,19 +78,15 @@ func (req *responsesRequest) read() (input, error) {
 	return in, nil
 }
 
-// say adds a text of the user.
-func (in *input) say(text string) {
-	in.talk.add(runvalue.RoleUser, text)
-	if in.said != "" && text != "" {
-		text = paragraph + text
-	}
-
-	in.said += text
+// say adds a message of the user.
+func (in *input) say(text string, parts ...wire.ContentPart) {
+	in.talk.add(runvalue.RoleUser, text, parts...)
+	in.said.add(runvalue.RoleUser, text, parts...)
 }
 
 // respond begins an item of the assistant.
 func (in *input) respond() {
-	in.said, in.session, in.answers = "", "", nil
+	in.said, in.session, in.answers = nil, "", nil
 	in.mixed, in.foreign = true, false
 }
 
@@ -103,7 +99,11 @@ func (in *input) add(item *inputItem, names map[string]string) error {
 		names[item.CallID] = item.Name
 		in.talk.addCall(item.Name, item.Arguments)
 	case "function_call_output":
-		output := string(item.Output)
+		output, err := item.Output.textOnly()
+		if err != nil {
+			return fmt.Errorf("has an output that %w", err)
+		}
+
 		in.answer(item.CallID, wire.Answer{Output: &output})
 		name, known := names[item.CallID]
 		if !known {
@@ -131,10 +131,17 @@ func (in *input) add(item *inputItem, names map[string]string) error {
 }
 
 func (in *input) addMessage(item *inputItem) error {
-	text := string(item.Content)
+	if item.Role == runvalue.RoleUser {
+		in.say(item.Content.text, item.Content.parts...)
+		return nil
+	}
+
+	text, err := item.Content.textOnly()
+	if err != nil {
+		return fmt.Errorf("has the role %q, whose content %w", item.Role, err)
+	}
+
 	switch item.Role {
-	case runvalue.RoleUser:
-		in.say(text)
 	case "system", "developer":
 		if text != "" {
 			in.say(instructions + text)

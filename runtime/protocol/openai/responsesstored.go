@@ -91,6 +91,8 @@ func (c *conversation) addBlock(role string, b *wire.TranscriptBlock, names map[
 		c.addCall(b.Name, string(b.Input))
 	case "tool_result":
 		c.addOutput(names[b.ToolUseID], b.Output)
+	case runvalue.PartImage, runvalue.PartFile: // its bytes are not in the transcript
+		c.add(role, fmt.Sprintf("(%s %q, which is not available here)", b.Type, b.Name))
 	default: // thinking has no text here
 		c.add(role, b.Text)
 	}

@@ -75,7 +75,7 @@ func (s *server) openSocket(w http.ResponseWriter, r *http.Request, _ httprouter
 		return nil // Accept has responded
 	}
 
-	conn.SetReadLimit(s.cfg.MaxBytes)
+	conn.SetReadLimit(s.cfg.MaxBytes + maxContent)
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	stop := context.AfterFunc(s.life, func() { cancel(errStopping) })
@@ -171,7 +171,7 @@ func (c *socket) read(messages chan<- message) {
 		}
 
 		m := message{req: &responsesRequest{}, memory: &httpapi.Memory{Reserve: c.s.cfg.Host.Reserve}}
-		m.err = m.memory.ReadJSON(nil, &http.Request{Body: io.NopCloser(body), ContentLength: -1}, c.s.cfg.MaxBytes, m.req)
+		m.err = c.s.readJSON(nil, &http.Request{Body: io.NopCloser(body), ContentLength: -1}, m.memory, m.req)
 		if kind != websocket.MessageText && m.err == nil {
 			m.err = invalid("type", "must be that of a text message")
 		}
@@ -280,6 +280,9 @@ func (c *socket) remember(id string, talk conversation) {
 	size := 0
 	for _, turn := range talk {
 		size += 2 * len(turn.Content)
+		for i := range turn.Parts {
+			size += len(turn.Parts[i].Data) + 2*len(turn.Parts[i].Text)
+		}
 	}
 
 	if c.memory.Hold(size) != nil {

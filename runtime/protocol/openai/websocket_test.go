@@ -153,7 +153,7 @@ func TestSocketsThatEnd(t *testing.T) {
 			require.Equal(s.t, websocket.StatusPolicyViolation, s.code())
 		},
 		"too large": func(s *socket, _ *bench) {
-			_ = s.conn.Write(s.t.Context(), websocket.MessageText, make([]byte, 2<<20))
+			_ = s.conn.Write(s.t.Context(), websocket.MessageText, make([]byte, 50<<20))
 			require.Equal(s.t, websocket.StatusMessageTooBig, s.code())
 		},
 		"the server closes": func(s *socket, b *bench) {
