@@ -8,6 +8,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -146,8 +147,11 @@ func (run *directRun) result() (bool, string) {
 	return run.id != "" || run.sent && run.response == nil, run.report
 }
 
-// lastEvent is the end of each stream of the runtime API.
-const lastEvent = "event: done\ndata: {}\n\n"
+// lastEvent is the end of each stream of the runtime API, and lastData that of the protocol of OpenAI.
+const (
+	lastEvent = "event: done\ndata: {}\n\n"
+	lastData  = "data: [DONE]\n\n"
+)
 
 // runBody is the body of the response of a run. It counts the run before the client receives the
 // last bytes: a body with a length returns them together with io.EOF, and those of a stream wait
@@ -171,7 +175,7 @@ func (b *runBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p[kept:])
 	b.note(p[kept : kept+n])
 	n, b.kept = n+kept, ""
-	if err != nil && string(b.tail[:]) == lastEvent {
+	if err != nil && b.complete() {
 		err = io.EOF // the stream is complete: what failed is its trailer
 	}
 
@@ -179,12 +183,18 @@ func (b *runBody) Read(p []byte) (int, error) {
 	case err != nil:
 		b.end = true
 		b.run.count()
-	case string(b.tail[:]) == lastEvent: // the end of the response follows, with the tokens
+	case b.complete(): // the end of the response follows, with the tokens
 		b.kept = lastEvent[len(lastEvent)-1:]
 		n--
 	}
 
 	return n, err
+}
+
+// complete reports whether the last event was read.
+func (b *runBody) complete() bool {
+	tail := string(b.tail[:])
+	return tail == lastEvent || strings.HasSuffix(tail, lastData)
 }
 
 // note notes bytes that were read.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/rbac"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -23,7 +24,7 @@ const sandbox = "default-src 'none'; frame-ancestors 'none'; sandbox"
 // Routes returns all routes of this package.
 func (s *Service) Routes() []api.Route {
 	return []api.Route{
-		{Prefix: true, Path: "/runtime", Access: api.Open, NoChallenge: true, BodyLimit: maxBody, Handle: s.serveProxy},
+		{Prefix: true, Path: "/runtime", Access: api.Open, NoChallenge: true, BodyLimit: maxBody, Handle: s.serveProxy, Fail: s.fail},
 		{Method: http.MethodGet, Path: "/api/v1/agents/:name/detail", Access: api.SignedIn, Category: "agent", Large: true, Handle: s.showDetail},
 		{Method: http.MethodGet, Path: "/api/v1/admin/agents/:name/files", Group: rbac.AdminRead, Category: "agent", Large: true, Handle: s.listFiles},
 		{Method: http.MethodGet, Path: "/api/v1/admin/agents/:name/files/content", Group: rbac.AdminWrite, Category: "agent", Large: true, Handle: s.readFile},
@@ -47,6 +48,11 @@ func (s *Service) serveProxy(w http.ResponseWriter, r *http.Request) error {
 
 	agent, path, found := strings.Cut(rest, "/")
 	keys := r.Header["X-Api-Key"]
+	if token := api.Bearer(r); len(keys) == 0 && token != "" && strings.HasPrefix(path, openAI) {
+		r.Header.Set("X-Api-Key", token) // which its clients send
+		keys = r.Header["X-Api-Key"]
+	}
+
 	if len(tenant) > maxName || len(agent) > maxName || len(keys) != 1 {
 		return errNoKey
 	}
@@ -85,6 +91,27 @@ func (s *Service) serveProxy(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	return s.forward(w, r, x)
+}
+
+// openAI begins the paths of the protocol of OpenAI in a runtime.
+const openAI = "openai/v1/"
+
+// fail responds with an error of the hub, to clients of OpenAI in the form of their protocol.
+func (s *Service) fail(w http.ResponseWriter, r *http.Request, e *wire.Error) {
+	if !strings.Contains(r.URL.Path, "/"+openAI) {
+		_ = httpapi.WriteJSON(w, e.Status, e) // its fields have a JSON form
+		return
+	}
+
+	kind := "invalid_request_error"
+	switch {
+	case e.Status >= http.StatusInternalServerError:
+		kind = "server_error"
+	case e.Status == http.StatusTooManyRequests:
+		kind = "rate_limit_error"
+	}
+
+	_ = httpapi.WriteJSON(w, e.Status, map[string]any{"error": map[string]any{"message": e.Message, "type": kind, "param": nil, "code": e.Code}})
 }
 
 // isPlain reports whether an escaped path has no segments that would leave its prefix.
