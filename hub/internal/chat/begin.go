@@ -75,10 +75,6 @@ func (m *exchange) begin(ctx context.Context, a *relay.Answer) (runtimewire.RunR
 // beginTogether does what begin does, for those of some messages that are new, in sessions without
 // an answer that is in progress or waits, and within all limits. See [db.NewGroup].
 func (s *Service) beginTogether(ctx context.Context, tx *sql.Tx, all []*exchange) ([]bool, error) {
-	if err := s.store.Own(ctx, tx); err != nil {
-		return nil, err
-	}
-
 	var done []bool
 	for some := range db.Chunks(all) {
 		began, err := s.beginSome(ctx, tx, some)

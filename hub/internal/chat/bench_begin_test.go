@@ -1,13 +1,16 @@
 package chat_test
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/seed93082962/agenthost/internal/db/dbtest"
-	"github.com/seed93082962/agenthost/internal/db/pgtest"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/sse"
 )
 
 // way is a way to run an agent: through a hub, at its runtime, or through a proxy that only copies.
@@ -68,9 +71,9 @@ func BenchmarkChatsThatBegin(b *testing.B) {
 		"64 at once":        {64, 10, 0, ""},
 		"200 a second":      {1000, 1, 5 * time.Second, "0"}, // all servers on one core
 	} {
-		for engine, database := range map[string]func() string{"postgres": func() string { return pgtest.URL(b) }, "sqlite": func() string { return dbtest.SQLite(b) }} {
-			b.Run(name+"/"+engine, func(b *testing.B) {
-				all := ways(b, database(), load.core)
+		b.Run(name, func(b *testing.B) {
+			engines(b, func(b *testing.B, database string) {
+				all := ways(b, database, load.core)
 				for b.Loop() {
 					for range load.rounds {
 						for _, w := range all {
@@ -82,19 +85,67 @@ func BenchmarkChatsThatBegin(b *testing.B) {
 					w.report(b)
 				}
 			})
-		}
+		})
 	}
 	b.Run("sessions", func(b *testing.B) {
-		for engine, database := range map[string]func() string{"postgres": func() string { return pgtest.URL(b) }, "sqlite": func() string { return dbtest.SQLite(b) }} {
-			b.Run(engine, func(b *testing.B) {
-				hub := startRole(b, "hub", "http://127.0.0.1:1", database())
-				const n = 500
-				before := hub.cpu()
-				for b.Loop() {
-					newSessions(b, hub.url, n)
-				}
-				b.ReportMetric(float64((hub.cpu()-before).Microseconds())/float64(b.N*n), "hub-cpu-µs")
-			})
+		engines(b, func(b *testing.B, database string) {
+			hub := startRole(b, "hub", "http://127.0.0.1:1", database)
+			const n = 500
+			before := hub.cpu()
+			for b.Loop() {
+				newSessions(b, hub.url, n)
+			}
+			b.ReportMetric(float64((hub.cpu()-before).Microseconds())/float64(b.N*n), "hub-cpu-µs")
+		})
+	})
+}
+
+// firstToken sends a message and reads up to the first token. The answer ends with ctx.
+func firstToken(ctx context.Context, client *http.Client, url, user string) error {
+	res, err := post(ctx, client, url, user)
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, func() { _ = res.Body.Close() })
+	for ev, err := range sse.NewDecoder(res.Body).Events() {
+		if err != nil || ev.Type == "partial_message" {
+			return err
 		}
+	}
+	return fmt.Errorf("%d without a token", res.StatusCode)
+}
+
+// BenchmarkOpenAnswers has as many open answers as a limit of 20,000 files permits, which begin at
+// the same moment.
+func BenchmarkOpenAnswers(b *testing.B) {
+	const n = 9900
+	engines(b, func(b *testing.B, database string) {
+		url, _, gone := upstream(b, 2, time.Hour)
+		rt := startRole(b, "runtime", url, "")
+		hub := startRole(b, "hub", rt.url, database)
+		var took time.Duration
+		var memory float64
+		for b.Loop() {
+			urls := newSessions(b, hub.url, n)
+			idle := hub.memory()
+			ctx, cancel := context.WithCancel(b.Context())
+			client := &http.Client{Transport: &http.Transport{}}
+			began := make(chan error, n)
+			begin := time.Now()
+			for i, url := range urls {
+				go func() { began <- firstToken(ctx, client, url, userOf(i)) }()
+			}
+			for range urls {
+				require.NoError(b, <-began)
+			}
+			took += time.Since(begin)
+			memory += (hub.memory() - idle) / n
+			cancel()
+			for range urls {
+				<-gone
+			}
+		}
+		b.ReportMetric(took.Seconds()/float64(b.N), "until-all-first-tokens-s")
+		b.ReportMetric(memory/float64(b.N), "hub-live-KiB/chat")
 	})
 }

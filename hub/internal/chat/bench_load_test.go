@@ -80,7 +80,7 @@ func serveRole(role, target, database string) error {
 			proxy.ServeHTTP(w, r)
 		})
 	case "runtime":
-		cfg := runtime.Config{CWD: os.TempDir(), Agents: []agent.Agent{{
+		cfg := runtime.Config{CWD: os.TempDir(), Limits: agent.Limits{MaxConcurrentRuns: 10_000}, Agents: []agent.Agent{{
 			ID: "helper", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolAnthropic, BaseURL: agent.Secret(target), APIKey: "key"},
 		}}}
 		if database != "" { // a directory: the runtime continues after its end
@@ -151,7 +151,7 @@ func (benchAgents) Replicas(context.Context, string) ([]string, error) { return 
 
 func newBench(s *store.Store, runtimeURL string) (*chat.Service, error) {
 	agents := benchAgents{runtimeURL}
-	return chat.New(chat.Config{Store: s, Catalog: agents, Deployments: agents, Relay: relay.Config{UserAnswers: 1000, AgentAnswers: 1000}})
+	return chat.New(chat.Config{Store: s, Catalog: agents, Deployments: agents, Relay: relay.Config{UserAnswers: 1000, AgentAnswers: 10_000}})
 }
 
 func benchService(b *testing.B, url string) *chat.Service {
@@ -171,17 +171,22 @@ type measured struct {
 	err    error
 }
 
-// receive sends a request and reads the answer to its end.
-func receive(ctx context.Context, client *http.Client, url, user, body string) (a measured) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+// post sends a message of a user.
+func post(ctx context.Context, client *http.Client, url, user string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"message":"hello"}`))
 	if err != nil {
-		return measured{err: err}
+		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream")
 	req.Header.Set(userHeader, user)
+	return client.Do(req)
+}
+
+// receive sends a message and reads the answer to its end.
+func receive(ctx context.Context, client *http.Client, url, user string) (a measured) {
 	begin := time.Now()
-	res, err := client.Do(req)
+	res, err := post(ctx, client, url, user)
 	if err != nil {
 		return measured{err: err}
 	}
@@ -257,7 +262,7 @@ func at(b *testing.B, urls []string, within time.Duration) (first []time.Duratio
 	for i, url := range urls {
 		running.Go(func() {
 			<-time.After(time.Duration(i) * within / time.Duration(len(urls)))
-			results[i] = receive(b.Context(), client, url, userOf(i), `{"message":"hello"}`)
+			results[i] = receive(b.Context(), client, url, userOf(i))
 		})
 	}
 	running.Wait()
@@ -339,11 +344,7 @@ func BenchmarkChats(b *testing.B) {
 			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}}
 			defer client.CloseIdleConnections()
 			for i, url := range urls {
-				req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"message":"hello"}`))
-				require.NoError(b, err)
-				req.Header.Set("Content-Type", "application/json")
-				req.Header.Set(userHeader, userOf(i))
-				res, err := client.Do(req)
+				res, err := post(ctx, client, url, userOf(i))
 				require.NoError(b, err)
 				b.Cleanup(func() { res.Body.Close() })
 				<-began

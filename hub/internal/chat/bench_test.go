@@ -16,10 +16,15 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-func benchEach(b *testing.B, bench func(b *testing.B, s *chat.Service)) {
+// engines runs a benchmark on both engines, each with the URL of a new database.
+func engines(b *testing.B, bench func(b *testing.B, database string)) {
 	for engine, url := range map[string]func() string{"postgres": func() string { return pgtest.URL(b) }, "sqlite": func() string { return dbtest.SQLite(b) }} {
-		b.Run(engine, func(b *testing.B) { bench(b, benchService(b, url())) })
+		b.Run(engine, func(b *testing.B) { bench(b, url()) })
 	}
+}
+
+func benchEach(b *testing.B, bench func(b *testing.B, s *chat.Service)) {
+	engines(b, func(b *testing.B, database string) { bench(b, benchService(b, database)) })
 }
 
 var ada = api.Caller{TenantID: "acme", UserID: "id-ada", UserName: "ada", RoleNow: rbac.Member}

@@ -159,14 +159,16 @@ type begin struct {
 }
 
 // lockSessions returns the sessions of messages that were not sent before, and locks their rows and
-// their runs. It leaves out those that another transaction has locked.
+// their runs, as the first statement of a transaction of the hub. It leaves out those that another
+// transaction has locked.
 func (s *Service) lockSessions(ctx context.Context, tx *sql.Tx, all []begin) (map[reference]session, error) {
-	var args []any
+	args := []any{s.store.HubID}
 	for _, b := range all {
 		args = append(args, b.TenantID, b.UserID, b.ID, b.AgentName, b.clientID)
 	}
 
-	query := `SELECT ` + sessionColumns + ` FROM ` + db.Table(1, len(all), "TEXT", "TEXT", "TEXT", "TEXT", "TEXT") + ` AS sent
+	query := `SELECT ` + sessionColumns + ` FROM ` + s.store.Owner(1) + ` AS owner
+			CROSS JOIN ` + db.Table(2, len(all), "TEXT", "TEXT", "TEXT", "TEXT", "TEXT") + ` AS sent
 			JOIN chat_sessions AS s ON s.tenant_id = sent.column1 AND s.user_id = sent.column2 AND s.id = sent.column3 AND s.agent_name = sent.column4
 		WHERE NOT EXISTS (SELECT 1 FROM chat_messages AS m WHERE m.session_key = s.key AND m.client_id = sent.column5)
 			AND ` + s.relay.TryLock("sent.column1", "sent.column2", "sent.column4")

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/wire"
@@ -24,17 +25,23 @@ var ErrRemoved = &wire.Error{
 // transaction. It fails with [ErrRemoved]. PostgreSQL ends the transaction of a hub that is
 // suspended, so that it is removed soon afterwards.
 func (s *Store) Own(ctx context.Context, tx *sql.Tx) error {
-	query := `SELECT id FROM hubs WHERE id = $1`
-	if s.DB.Engine() == db.PostgreSQL { // a beat does not wait for this lock, and a removal does
-		query = `SELECT set_config('idle_in_transaction_session_timeout', '4s', true) FROM hubs WHERE id = $1 FOR KEY SHARE`
-	}
-
-	_, err := db.Value[string](ctx, tx, "read hub", query, s.HubID)
+	_, err := db.Value[string](ctx, tx, "read hub", `SELECT hub FROM `+s.Owner(1)+` AS owner`, s.HubID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrRemoved
 	}
 
 	return err
+}
+
+// Owner is a table of SQL with the hub whose id is the argument of the placeholder, or without a row
+// if it is removed. A row that a statement joins with it is changed as after Own.
+func (s *Store) Owner(placeholder int) string {
+	n := strconv.Itoa(placeholder)
+	if s.DB.Engine() == db.PostgreSQL { // a beat does not wait for this lock, and a removal does
+		return `(SELECT id AS hub, set_config('idle_in_transaction_session_timeout', '4s', true) FROM hubs WHERE id = $` + n + ` FOR KEY SHARE)`
+	}
+
+	return `(SELECT id AS hub FROM hubs WHERE id = $` + n + `)`
 }
 
 // readHubs returns the beats of all hubs.
