@@ -153,6 +153,7 @@ func TestAHubThatIsKilledAfterAnApproval(t *testing.T) {
 				require.Equal(t, 1, c.ran())
 				all := c.up.Requests()
 				require.Contains(t, string(all[len(all)-1].Body), row.told)
+				s.sizes(s.stored()...)
 			}, series...)
 		})
 	}

@@ -232,7 +232,7 @@ func TestAnAnswerThatIsNotStoredIsNotSaved(t *testing.T) {
 // stored returns the sizes of all sessions by their messages.
 func (s *server) stored() (sizes []int64) {
 	s.t.Helper()
-	rows, err := s.db.Read().QueryContext(s.t.Context(), `SELECT (SELECT COALESCE(SUM(512 + octet_length(text) + octet_length(content)), 0)
+	rows, err := s.db.Read().QueryContext(s.t.Context(), `SELECT (SELECT COALESCE(SUM(`+bytesOfMessage+`), 0)
 		FROM chat_messages m WHERE m.session_key = s.key) FROM chat_sessions s ORDER BY id`)
 	require.NoError(s.t, err)
 	defer rows.Close()

@@ -34,12 +34,16 @@ func (s *server) number(query string) (n int) {
 	return n
 }
 
+// bytesOfMessage are the bytes of a message that count. What an answer that continues has waited for
+// does not.
+const bytesOfMessage = `512 + octet_length(text) + octet_length(content) + CASE status WHEN 'partial' THEN 0 ELSE octet_length(pending) END`
+
 // sizes returns the size of each session, which must be that of its messages.
 func (s *server) sizes(want ...int64) {
 	s.t.Helper()
 	rows, err := db.Collect(s.t.Context(), s.db.Read(), "read sizes", func(row db.Scanner) (sizes [2]int64, err error) {
 		return sizes, row.Scan(&sizes[0], &sizes[1])
-	}, `SELECT size, (SELECT COALESCE(SUM(512 + octet_length(text) + octet_length(content)), 0) FROM chat_messages m WHERE m.session_key = s.key)
+	}, `SELECT size, (SELECT COALESCE(SUM(`+bytesOfMessage+`), 0) FROM chat_messages m WHERE m.session_key = s.key)
 		FROM chat_sessions s ORDER BY id`)
 	require.NoError(s.t, err)
 	var got []int64

@@ -86,6 +86,7 @@ func TestAnAnswerWaitsAndContinues(t *testing.T) {
 		require.Equal(t, true, ada.Get(sessions).Items()[0]["waiting"])
 		require.Equal(t, false, ada.Get(sessions).Items()[0]["answering"])
 
+		s.sizes(s.stored()...)
 		list := ada.Get(approvals).Want(http.StatusOK)
 		require.EqualValues(t, 1, list["total"])
 		item := list["items"].([]any)[0].(object)
@@ -130,6 +131,7 @@ func TestAnAnswerWaitsAndContinues(t *testing.T) {
 			require.Contains(t, entry, part)
 		}
 		require.Equal(t, item["digest"], relay.Digest(full["executed"].(string)))
+		s.sizes(s.stored()...)
 	})
 }
 
@@ -165,6 +167,7 @@ func TestAMessageRejectsWhatWaits(t *testing.T) {
 		require.Equal(t, []any{"reject", "ada"}, []any{blocks(all[1], "answered")[0]["decision"], blocks(all[1], "answered")[0]["user_name"]})
 		require.Empty(t, blocks(all[3], "answered"))
 		require.Equal(t, "Done.", all[3]["text"])
+		s.sizes(s.stored()...)
 		require.Empty(t, ada.Get(approvals).Items())
 		require.NotContains(t, ada.Get(sessions).Items()[0], "waiting")
 		ada.Post(path+"/messages", answers(pending, object{"decision": "approve"})).Error(http.StatusConflict, wire.Conflict)

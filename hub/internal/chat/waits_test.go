@@ -47,6 +47,7 @@ func TestTheOwnerAndARoleAnswer(t *testing.T) {
 		now := messages(ada, path)[1]
 		require.Equal(t, "waiting", now["status"])
 		require.Len(t, now["pending"], 1)
+		s.sizes(s.stored()...)
 		ada.Post(path+"/messages", object{"answers": []object{{"id": tool, "output": "page 2"}}}).Error(http.StatusConflict, wire.Conflict)
 		require.Equal(t, "running", bob.Post(approvals+"/"+approval.(string), object{"decision": "approve"}).Want(http.StatusAccepted)["state"])
 		after := awaits(t, ada, path, "completed")
@@ -75,6 +76,8 @@ func TestAnswersThatNoRuntimeAccepts(t *testing.T) {
 			ada.Post(path+"/messages", body).Error(http.StatusBadGateway, code.UpstreamFailed)
 			ada.Post(approvals+"/"+idOf(pending), object{"decision": "approve"}).Error(http.StatusBadGateway, code.UpstreamFailed)
 			require.Equal(t, pending, messages(ada, path)[1]["pending"])
+			require.Empty(t, blocks(messages(ada, path)[1], "answered"), "it waits as before")
+			s.sizes(s.stored()...)
 			require.Len(t, ada.Get(approvals).Items(), 1)
 			require.Equal(t, true, ada.Get(sessions).Items()[0]["waiting"])
 		}
@@ -103,6 +106,7 @@ func TestARuntimeThatLostWhatWaits(t *testing.T) {
 		require.Equal(t, "failed", now["status"])
 		require.Contains(t, now["error"].(object)["message"], "no longer has this conversation")
 		require.NotContains(t, now, "pending")
+		s.sizes(s.stored()...)
 		require.Empty(t, ada.Get(approvals).Items())
 		require.Equal(t, "completed", last(say(t, ada, path, "and?")))
 		require.Equal(t, "Again.", messages(ada, path)[3]["text"])
