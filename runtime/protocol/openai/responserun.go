@@ -165,7 +165,7 @@ func (a *responseRun) handle(event wire.Event) error {
 	switch p := event.Payload.(type) {
 	case *wire.System:
 		if p.Init != nil {
-			o.run = p.RunID
+			o.of = responseID{p.RunID, p.SessionID, a.req.Background}
 			return a.begin()
 		}
 	case *wire.PartialMessage:

@@ -149,12 +149,16 @@ func (s *server) readResponse(w http.ResponseWriter, r *http.Request, memory *ht
 		return nil, err
 	}
 
-	return s.newResponse(s.newExchange(w, r, memory, req.Model, req.Stream), &req)
+	return s.newResponse(r.Context(), s.newExchange(w, r, memory, req.Model, req.Stream), &req)
 }
 
 // newResponse returns the response to a request, which has not begun.
-func (s *server) newResponse(x *exchange, req *responsesRequest) (*responseRun, error) {
+func (s *server) newResponse(ctx context.Context, x *exchange, req *responsesRequest) (*responseRun, error) {
 	if err := req.check(); err != nil {
+		return nil, err
+	}
+
+	if err := s.resolve(ctx, req, x.memory); err != nil {
 		return nil, err
 	}
 

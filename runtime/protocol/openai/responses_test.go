@@ -187,6 +187,26 @@ func TestResponsesAreDeletedAndNotStored(t *testing.T) {
 	}
 }
 
+// A request has references in place of the items of stored responses.
+func TestItemReferences(t *testing.T) {
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "get_weather", `{"city":"Rome"}`)),
+		modeltest.Stream(modeltest.Text("It rains.")), modeltest.Stream(modeltest.Text("Yes.")))
+	start := onDisk(t, up)
+	const request = `{"model":"helper","tools":[{"type":"function","name":"get_weather","parameters":{"type":"object"}}],"input":[{"role":"user","content":"a"}`
+	_, first := start().respond(request + `]}`)
+	reference := func(r map[string]any) string { return fmt.Sprintf(`,{"type":"item_reference","id":%q}`, last(r)["id"]) }
+	input := request + reference(first) + fmt.Sprintf(`,{"type":"function_call_output","call_id":%q,"output":"rain"}`, last(first)["call_id"])
+	_, second := start().respond(input + `]}`)
+	require.Equal(t, "It rains.", said(second))
+	require.Contains(t, string(up.Requests()[1].Body), `"tool_use_id":"t1"`, "the run continues")
+	_, third := start().respond(input + reference(second) + `,{"role":"user","content":"Really?"}]}`)
+	require.Equal(t, "Yes.", said(third))
+	sent := string(up.Requests()[2].Body)
+	for _, text := range []string{`Call of the tool get_weather:\n{\"city\":\"Rome\"}`, `Result of the tool get_weather:\nrain`, "It rains.", "Really?"} {
+		require.Contains(t, sent, text)
+	}
+}
+
 // A run waits for the results of client tools, with the previous response or with the whole
 // conversation.
 func TestClientToolsOfResponses(t *testing.T) {
@@ -269,6 +289,8 @@ func TestResponsesThatFail(t *testing.T) {
 		"a tool":         {`{"model":"helper","input":"a","tools":[{"type":"web_search"}]}`, "tools[0]"},
 		"an image":       {`{"model":"helper","input":[{"role":"user","content":[{"type":"input_image","image_url":"x"}]}]}`, "input[0].content[0].image_url"},
 		"an item":        {`{"model":"helper","input":[{"type":"item_reference","id":"x"}]}`, "input[0]"},
+		"another item":   {`{"model":"helper","input":[{"type":"item_reference","id":"msg_` + strings.Repeat("0", 33) + `_s"}]}`, "input[0]"},
+		"another type":   {`{"model":"helper","input":[{"type":"computer_call"}]}`, "input[0]"},
 		"a role":         {`{"model":"helper","input":[{"role":"robot","content":"x"}]}`, "input[0]"},
 		"a prompt":       {`{"model":"helper","input":"a","prompt":{"id":"p"}}`, "prompt"},
 		"probabilities":  {`{"model":"helper","input":"a","top_logprobs":1}`, "top_logprobs"},

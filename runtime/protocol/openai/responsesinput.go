@@ -1,9 +1,14 @@
 package openai
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
+	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -15,6 +20,7 @@ type inputItems []inputItem
 // inputItem is one item. Its type says which fields it has.
 type inputItem struct {
 	Type    string  `json:"type"`
+	ID      string  `json:"id"`
 	Role    string  `json:"role"`
 	Content content `json:"content"`
 
@@ -40,6 +46,76 @@ func (in *inputItems) UnmarshalJSON(data []byte) error {
 	err := json.Unmarshal(data, &text)
 	*in = inputItems{{Type: "message", Role: runvalue.RoleUser, Content: content{text: text}}}
 	return err
+}
+
+// typeReference is the type of an item that stands for one of a stored response.
+const typeReference = "item_reference"
+
+// resolve replaces references by the items that they name, of stored responses.
+func (s *server) resolve(ctx context.Context, req *responsesRequest, memory *httpapi.Memory) error {
+	responses := map[responseID]*resource{}
+	for i := range req.Input {
+		if req.Input[i].Type != typeReference {
+			continue
+		}
+
+		id, ok := parseItemID(req.Input[i].ID)
+		if !ok {
+			return noItem(i)
+		}
+
+		if responses[id] == nil {
+			found, err := s.load(ctx, id, memory)
+			if errors.Is(err, errNoResponse) {
+				return noItem(i)
+			}
+
+			if err != nil {
+				return err
+			}
+
+			responses[id] = found
+		}
+
+		j := slices.IndexFunc(responses[id].Output, func(o item) bool { return o.ID == req.Input[i].ID })
+		if j < 0 {
+			return noItem(i)
+		}
+
+		req.Input[i] = responses[id].Output[j].asInput()
+	}
+
+	return nil
+}
+
+func noItem(i int) error {
+	return invalid(fmt.Sprintf("input[%d]", i), "has the id of an item that is not stored")
+}
+
+// parseItemID returns the response of an item, by the id that nextID has made.
+func parseItemID(text string) (responseID, bool) {
+	_, rest, _ := strings.Cut(text, "_")
+	run, session, ok := strings.Cut(rest, "_")
+	if len(run) <= uuidDigits || !ok {
+		return responseID{}, false
+	}
+
+	session, run = parseCallID(callPrefix + run[:uuidDigits] + session)
+	return responseID{run: run, session: session}, session != ""
+}
+
+// asInput returns the item as one of a request.
+func (i *item) asInput() inputItem {
+	in := inputItem{Type: i.Type, Role: i.Role, CallID: i.CallID, Name: i.Name}
+	if i.Type == typeMessage {
+		in.Content.text = i.Content[0].Text
+	}
+
+	if i.Arguments != nil {
+		in.Arguments = *i.Arguments
+	}
+
+	return in
 }
 
 // input is what a request adds to a conversation.

@@ -64,7 +64,7 @@ type output struct {
 	responseStream
 
 	label string // of the server of the agent's own tools
-	run   string // the id of the run
+	of    responseID
 	items []item
 	calls map[string]wire.Block // of the agent, by the id of a call
 
@@ -86,8 +86,9 @@ func (o *output) grown() int {
 	return n
 }
 
+// nextID returns the id of the next item. It has the response, so that a request can refer to it.
 func (o *output) nextID(prefix string) string {
-	return prefix + strings.ReplaceAll(o.run, "-", "") + "_" + strconv.Itoa(len(o.items))
+	return prefix + strings.ReplaceAll(o.of.run, "-", "") + strconv.Itoa(len(o.items)) + "_" + o.of.session
 }
 
 // increment adds a text of a kind of partial messages to the present message.
@@ -170,7 +171,7 @@ func (o *output) called(r *wire.ToolResultDetail) {
 		arguments = string(call.Input)
 	}
 
-	next := item{Type: typeCall, ID: "mcp_" + r.ToolUseID, Status: completed, Arguments: &arguments, Output: &r.Output}
+	next := item{Type: typeCall, ID: o.nextID("mcp_"), Status: completed, Arguments: &arguments, Output: &r.Output}
 	next.ServerLabel, next.Name = o.server(r.ToolName)
 	if r.IsError {
 		next.Status, next.Output, next.Error = "failed", nil, &r.Output
@@ -197,7 +198,7 @@ func (o *output) wait(session string, list []wire.Pending) {
 		arguments := string(p.Input)
 		if p.Kind == runvalue.InputClientTool {
 			id := callID(session, p.ID)
-			o.whole(item{Type: typeFunction, ID: "fc_" + id[len(callPrefix):], Status: completed, CallID: id, Name: p.ToolName, Arguments: &arguments})
+			o.whole(item{Type: typeFunction, ID: o.nextID("fc_"), Status: completed, CallID: id, Name: p.ToolName, Arguments: &arguments})
 			continue
 		}
 

@@ -197,7 +197,7 @@ func (r *stored) add(e *storedEntry) {
 	at := time.Time(e.Time).Unix()
 	if r.Model == "" {
 		r.Model, r.CreatedAt = e.agentID, at
-		r.output.label, r.output.run = e.agentID, r.id.run
+		r.output.label, r.output.of = e.agentID, r.id
 		r.answer = map[string]bool{}
 	}
 

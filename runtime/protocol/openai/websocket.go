@@ -272,7 +272,7 @@ func (c *socket) readMessage(m *message) (*responseRun, error) {
 
 	m.req.Stream = true
 	x := &exchange{s: c.s, w: c.w, memory: m.memory, agentID: m.req.Model, created: time.Now().Unix(), stream: true}
-	return c.s.newResponse(x, m.req)
+	return c.s.newResponse(c.request, x, m.req)
 }
 
 // remember replaces the last response.

@@ -1,0 +1,50 @@
+package interop_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// TestClientsOfOpenAI uses frameworks that speak both protocols: texts, streams, usage, and a tool
+// that the client calls and whose result it sends.
+func TestClientsOfOpenAI(t *testing.T) {
+	binaries, err := filepath.Glob("node_modules/node-linux-*/bin/node") // they need Node.js 22
+	require.NoError(t, err)
+	require.Len(t, binaries, 1)
+	url := serve(t, agent.Agent{})
+	for script, protocols := range map[string][]string{
+		"openai_ai.mjs":         {"responses", "chat", "compatible"},
+		"openai_agents.mjs":     {"responses", "chat_completions"},
+		"openai_langchain.mjs":  {"responses", "chat"},
+		"openai_llamaindex.mjs": {"responses", "chat"},
+	} {
+		t.Run(script, func(t *testing.T) {
+			out, err := exec.CommandContext(t.Context(), binaries[0], script, url+"/openai/v1", key).Output()
+			if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+				t.Fatalf("%s", failed.Stderr)
+			}
+			require.NoError(t, err)
+			var all map[string]struct {
+				Text, Streamed, Told string
+				Called               []string
+			}
+			require.NoError(t, json.Unmarshal(out, &all), "%s", out)
+			require.Len(t, all, len(protocols))
+			for _, protocol := range protocols {
+				got, ok := all[protocol]
+				require.True(t, ok, protocol)
+				require.Contains(t, got.Text, "Hello, café 😀", protocol)
+				require.Contains(t, got.Streamed, "And streamed?", protocol)
+				require.Equal(t, []string{"Paris"}, got.Called, protocol)
+				require.Contains(t, got.Told, "it rains", protocol)
+			}
+		})
+	}
+}
