@@ -273,3 +273,49 @@ func TestAWaitWhoseSchemaIsSlow(t *testing.T) {
 	require.Equal(t, "Done.", res.Text, res.Error)
 	require.NotContains(t, resultsIn(t, up.Requests()[1])["t1"], "does not match the schema")
 }
+
+// The content of an accepted question matches its schema. Without content it is an empty object.
+func TestContentOfAnAcceptedQuestion(t *testing.T) {
+	ask := tool.New(tool.Spec{Name: "ask"}, func(_ context.Context, call tool.Call) (tool.Result, error) {
+		if call.Question != nil {
+			return tool.Result{Output: "answered " + string(call.Question.Content)}, nil
+		}
+		return tool.Result{Question: &tool.Question{Message: "?", Schema: call.Input}}, nil
+	})
+	for name, row := range map[string]struct {
+		schema, answer string
+		want           string // the result, or "" for 400
+	}{
+		"a value":               {`{"type":"object","required":["a"]}`, `"action":"accept","content":{"a":1}`, `answered {\"a\":1}`},
+		"without the value":     {`{"type":"object","required":["a"]}`, `"action":"accept","content":{}`, ""},
+		"without content":       {`{"type":"object","required":["a"]}`, `"action":"accept"`, ""},
+		"nothing is required":   {`{"type":"object"}`, `"action":"accept"`, "answered "},
+		"declined, so no value": {`{"type":"object","required":["a"]}`, `"action":"decline"`, "answered "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, up := waiting(t, func(c *runtime.Config) {
+				c.Tools = []tool.Tool{ask}
+				c.Agents[0].PermissionMode = "bypassPermissions"
+			}, callOf("ask", row.schema), done())
+			first := w.ask(t, "")
+			if row.want == "" {
+				require.Contains(t, w.refused(t, http.StatusBadRequest, answersTo(first, row.answer)), "does not match the schema")
+				return
+			}
+			w.answer(t, first, row.answer)
+			require.Contains(t, resultsIn(t, up.Requests()[1])["t1"], row.want)
+		})
+	}
+}
+
+// A tool of the client whose schema no model accepts is left out, with a warning, and the others are not.
+func TestAClientToolThatIsLeftOut(t *testing.T) {
+	w, up := waiting(t, nil, done())
+	text := ""
+	for _, ev := range w.open(t.Context(), t, `{"message":"go",`+allInputs+`,"clientTools":[{"name":"bad","inputSchema":{"$ref":"#"}},{"name":"good"}]}`).rest() {
+		text += fmt.Sprint(ev.data)
+	}
+	require.Contains(t, text, `The tool "bad" is left out because of its input schema`)
+	require.Contains(t, string(up.Requests()[0].Body), `"name":"good"`)
+	require.NotContains(t, string(up.Requests()[0].Body), `"name":"bad"`)
+}
