@@ -169,6 +169,7 @@ func TestDigestOfAChangedInput(t *testing.T) {
 		want                string
 	}{
 		"a command":      {"Bash", appendOne, `{"command":"echo two >> log"}`, nil, "echo two >> log", "two\n", "two"},
+		"another type":   {"Bash", appendOne, `{"command":"echo two >> log","timeout":"5000"}`, nil, "echo two >> log", "two\n", "two"},
 		"a rule":         {"Bash", appendOne, `{"command":"rm log"}`, []string{"Bash(rm *)"}, "", "old\n", "disallowedTools denies this call"},
 		"a file":         {"Write", `{"file_path":"log","content":"a\n"}`, `{"file_path":"log","content":"b\n"}`, nil, "log\n@@ -1,1 +1,1 @@\n-old\n+b\n", "b\n", "log"},
 		"without a text": {"Edit", `{"file_path":"log","old_string":"old","new_string":"new"}`, `{"file_path":"log","old_string":"no","new_string":"new"}`, nil, "", "old\n", "old_string is not in log"},
@@ -318,4 +319,24 @@ func TestAClientToolThatIsLeftOut(t *testing.T) {
 	require.Contains(t, text, `The tool "bad" is left out because of its input schema`)
 	require.Contains(t, string(up.Requests()[0].Body), `"name":"good"`)
 	require.NotContains(t, string(up.Requests()[0].Body), `"name":"bad"`)
+}
+
+// A message goes on in a session whose wait cannot be read, as after a change by hand. Its calls have an
+// unknown outcome.
+func TestAWaitThatCannotBeRead(t *testing.T) {
+	w, up := waiting(t, nil, callOf("Bash", appendOne), done())
+	first := w.ask(t, "")
+	files, err := session.NewFiles(session.FilesConfig{Dir: w.state, CWD: w.cwd})
+	require.NoError(t, err)
+	defer files.Close()
+	s, err := files.Open(t.Context(), "helper", first.SessionID)
+	require.NoError(t, err)
+	require.NoError(t, s.SetWaiting(t.Context(), json.RawMessage(`{"calls":[{"toolUseId":"another"}]}`)))
+	require.NoError(t, s.Close())
+	require.Equal(t, http.StatusInternalServerError, w.do(t, "POST", runs, answersTo(first, approve)).status)
+	_, res := w.blocking(t, `{"message":"go","sessionId":"`+first.SessionID+`"}`)
+	require.Equal(t, "Done.", res.Text)
+	require.Contains(t, w.log.String(), "drop what the session waits for")
+	require.Contains(t, resultsIn(t, up.Requests()[1])["t1"], "its outcome is unknown")
+	require.Contains(t, w.refused(t, http.StatusConflict, answersTo(first, approve)), "Not waiting")
 }

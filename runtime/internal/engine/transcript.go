@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
 	"slices"
@@ -24,7 +23,7 @@ type transcript struct {
 }
 
 // add appends a message. It merges a message with the last one if both have the same role, as after
-// a run that ended without a response. Results of calls precede other content then.
+// a run that ended without a response.
 func (t *transcript) add(m model.Message) {
 	n := len(t.messages)
 	if n == 0 || t.messages[n-1].Role != m.Role {
@@ -40,9 +39,6 @@ func (t *transcript) add(m model.Message) {
 	}
 
 	last.Content = append(last.Content, m.Content...)
-	slices.SortStableFunc(last.Content, func(a, b model.Block) int {
-		return cmp.Compare(rank(&a), rank(&b))
-	})
 }
 
 // lastQuestion returns the last message of the user that has more than results, and its index.
@@ -55,15 +51,6 @@ func (t *transcript) lastQuestion() (int, string) {
 	}
 
 	return 0, ""
-}
-
-// rank orders the blocks of a message: APIs require results first.
-func rank(b *model.Block) int {
-	if b.Type == model.BlockToolResult {
-		return 0
-	}
-
-	return 1
 }
 
 // restore returns the transcript of a session. It adds results for tool calls without one, which

@@ -19,9 +19,6 @@ const olderVersion = "2025-11-25"
 // to it.
 const discoverTime = 30 * time.Second
 
-// errSubscribe is a failure after the response to server/discover.
-var errSubscribe = errors.New("the server knows the newest protocol, and failed after server/discover")
-
 // recordingTransport stores its connection, since the SDK does not close it after every failure.
 type recordingTransport struct {
 	sdk.Transport
@@ -42,8 +39,7 @@ func (c *recordingTransport) close() {
 
 // dial connects and lists the tools. The newest protocol is preferred: its servers can ask something
 // within a call. The SDK sends server/discover first, and then initialize if the response is an
-// error, or is late. A server from before 2026 may instead end its connection, and one of both
-// protocols lack the subscription of the newest.
+// error, or is late. A server from before 2026 may instead end its connection.
 func (s *server) dial(ctx context.Context) (*link, *listing, error) {
 	l, err := s.dialVersion(ctx, "")
 	if err != nil && ctx.Err() == nil && !responded(err) {
@@ -69,7 +65,7 @@ func (s *server) dial(ctx context.Context) (*link, *listing, error) {
 func responded(err error) bool {
 	_, refused := errors.AsType[*refusal](err)
 	_, answered := errors.AsType[*jsonrpc.Error](err)
-	return (refused || answered) && !errors.Is(err, errSubscribe)
+	return refused || answered
 }
 
 func (s *server) dialVersion(ctx context.Context, version string) (*link, error) {
@@ -90,11 +86,10 @@ func (s *server) dialVersion(ctx context.Context, version string) (*link, error)
 		patience = min(patience, time.Until(until)/2)
 	}
 
-	discovered := false
 	stop := context.AfterFunc(ctx, func() { l.end(context.Cause(ctx)) })
 	transport := &recordingTransport{Transport: c.transport()}
 	l.session, err = contain(s.log, func() (*sdk.ClientSession, error) {
-		return s.client(l, patience, &discovered).Connect(l.life, transport, &sdk.ClientSessionOptions{ProtocolVersion: version})
+		return s.client(l, patience).Connect(l.life, transport, &sdk.ClientSessionOptions{ProtocolVersion: version})
 	})
 	if !stop() || l.life.Err() != nil { // the SDK reports any end of the link as "context canceled"
 		<-l.life.Done()
@@ -103,10 +98,6 @@ func (s *server) dialVersion(ctx context.Context, version string) (*link, error)
 
 	if err != nil {
 		err = c.explain(err)
-		if discovered {
-			err = fmt.Errorf("%w: %w", errSubscribe, err)
-		}
-
 		l.end(err)
 	}
 
@@ -150,8 +141,8 @@ func (s *server) supervise(l *link, c endpoint, transport *recordingTransport) {
 }
 
 // client returns a client for one link, so that each notification belongs to that link. It waits for
-// the response to server/discover as long as patience, and sets discovered if there is one.
-func (s *server) client(l *link, patience time.Duration, discovered *bool) *sdk.Client {
+// the response to server/discover as long as patience.
+func (s *server) client(l *link, patience time.Duration) *sdk.Client {
 	client := sdk.NewClient(&sdk.Implementation{Name: s.cfg.Name, Version: s.cfg.Version}, &sdk.ClientOptions{
 		Capabilities:           &sdk.ClientCapabilities{},
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { l.stale.Store(true) },
@@ -159,15 +150,13 @@ func (s *server) client(l *link, patience time.Duration, discovered *bool) *sdk.
 	})
 	client.AddSendingMiddleware(takeResults, func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
-			if method != methodDiscover {
-				return next(ctx, method, req)
+			if method == methodDiscover {
+				limited, cancel := context.WithTimeout(ctx, patience)
+				defer cancel()
+				ctx = limited
 			}
 
-			limited, cancel := context.WithTimeout(ctx, patience)
-			defer cancel()
-			result, err := next(limited, method, req)
-			*discovered = err == nil
-			return result, err
+			return next(ctx, method, req)
 		}
 	})
 	client.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
