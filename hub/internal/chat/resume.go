@@ -76,15 +76,10 @@ func (m *exchange) resume(_ context.Context, a *relay.Answer) (runtimewire.RunRe
 			part.Answered = wait.Content(former.Text, former.Content)
 		}
 
-		if part.Pending, err = wait.Without(m.input.Answers).Encode(); err != nil {
-			return err
-		}
-
 		if former.Usage != nil {
 			part.Usage = *former.Usage
 		}
 
-		a.Resume(part)
 		request.Inputs, request.ClientTools = wait.Inputs, wait.ClientTools
 		if m.input.Inputs != nil {
 			request.Inputs, request.ClientTools = m.input.Inputs, m.input.ClientTools
@@ -94,6 +89,15 @@ func (m *exchange) resume(_ context.Context, a *relay.Answer) (runtimewire.RunRe
 			request.Answers = append(request.Answers, call.Answered.Answer)
 		}
 
+		if part.Pending, err = wait.Without(m.input.Answers).Encode(); err != nil {
+			return err
+		}
+
+		if part.Unanswered, err = wait.Without(request.Answers).Encode(); err != nil {
+			return err
+		}
+
+		a.Resume(part)
 		return continueAnswer(m.changing, tx.Tx, m.session, former, wait, runID, part.Answered, tx.Now)
 	})
 	if err == nil {
@@ -146,11 +150,8 @@ func (m *exchange) apply(tx *store.Tx, wait *relay.Wait) error {
 		return err
 	}
 
-	owner := m.caller.UserID == m.session.UserID
-	if !owner {
-		if err := m.s.checkOwner(m.changing, tx, m.session); err != nil {
-			return err
-		}
+	if err := m.s.checkOwner(m.changing, tx, m.session); err != nil {
+		return err
 	}
 
 	fields := api.Fields{}
@@ -221,6 +222,10 @@ func (m *exchange) record(tx *store.Tx, call *relay.Call) {
 		Executed: excerpt.Head(call.Executed, relay.MaxExecuted), Input: excerpt.Head(string(call.Answered.Input), relay.MaxExecuted),
 		Reason: call.Answered.Reason,
 	}
+	if call.Answered.Input != nil {
+		detail.InputDigest = relay.Digest(string(call.Answered.Input))
+	}
+
 	action := actionRejectCall
 	if call.Answered.Decision == runvalue.DecisionApprove {
 		action = actionApproveCall
@@ -243,4 +248,6 @@ type answerDetail struct {
 	Executed string `json:"executed"`         // its first 4 KiB
 	Input    string `json:"input,omitempty"`  // the first 4 KiB of one that replaces the input of the call
 	Reason   string `json:"reason,omitempty"` // of a rejection
+
+	InputDigest string `json:"inputDigest,omitempty"` // the SHA-256 of all of the input that replaces that of the call
 }

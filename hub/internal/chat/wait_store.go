@@ -192,7 +192,7 @@ var errNothing = wire.NotFound.New("Nothing waits with this id: it was answered,
 // findWait returns what waits for a caller or for a role, or was answered with the digest. It fails
 // with wire.NotFound without it.
 func findWait(ctx context.Context, q db.Querier, caller api.Caller, id, answer string) (waitRow, error) {
-	w, err := scanWait(q.QueryRowContext(ctx, selectWaits+`AND answer IN ('', $2) AND approvers IN ($3, $4, $5) AND id = $6 LIMIT 1`,
+	w, err := scanWait(q.QueryRowContext(ctx, selectWaits+`AND answer IN ('', $2) AND approvers IN ($3, $4, $5) AND id = $6`,
 		caller.TenantID, answer, relay.Waiting(caller.UserID), string(rbac.Maintainer), string(rbac.Admin), id))
 	if err == nil && w.UserID != caller.UserID && !groups[w.Approvers].Allows(caller.RoleNow) {
 		return waitRow{}, errNothing

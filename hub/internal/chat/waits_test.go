@@ -122,20 +122,70 @@ func TestOtherRulesAfterTheWait(t *testing.T) {
 	}
 }
 
+// runtimes returns a function that starts a runtime with denied tools, in place of the former one
+// and with its sessions.
+func (s *server) runtimes(up *modeltest.Upstream) func(denied ...string) {
+	t := s.t
+	state, cwd := t.TempDir(), t.TempDir()
+	return func(denied ...string) {
+		helper := agent.Agent{ID: "helper", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolAnthropic, BaseURL: agent.Secret(up.URL), APIKey: "k"}, DisallowedTools: denied}
+		files, err := runtimesession.NewFiles(runtimesession.FilesConfig{Dir: state, CWD: cwd})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, files.Close()) })
+		rt, err := runtime.New(t.Context(), runtime.Config{Agents: []agent.Agent{helper}, CWD: cwd, Sessions: files, APIKeys: []string{"runtime-key"}})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, rt.Close()) })
+		s.serve(rt)
+	}
+}
+
+// If the runtime rejects a former answer, all wait again: another answer can be given to each.
+func TestAFormerAnswerThatIsRejected(t *testing.T) {
+	each(t, nil, func(t *testing.T, s *server) {
+		calls := modeltest.Stream(modeltest.ToolCall("t1", "Write", `{"file_path":"a.txt","content":"x"}`), modeltest.ToolCall("t2", "Write", `{"file_path":"b.txt","content":"x"}`))
+		start := s.runtimes(modeltest.Start(t, modeltest.Anthropic, calls, modeltest.Stream(modeltest.Text("Done."))))
+		start()
+		ada := s.ada()
+		path := session(ada)
+		pending := ask(t, ada, path)
+		require.Len(t, pending, 2)
+		one, two := approvals+"/"+idOf(pending), approvals+"/"+idOf(pending[1:])
+		ada.Post(one, object{"decision": "approve"}).Want(http.StatusAccepted)
+		start("Write(a.txt)")
+		ada.Post(two, object{"decision": "approve"}).Error(http.StatusConflict, wire.Conflict)
+		require.Equal(t, pending, messages(ada, path)[1]["pending"])
+		require.Len(t, ada.Get(approvals).Items(), 2)
+		ada.Post(one, object{"decision": "reject"}).Want(http.StatusAccepted)
+		ada.Post(two, object{"decision": "approve"}).Want(http.StatusAccepted)
+		awaits(t, ada, path, "completed")
+	})
+}
+
+// A runtime that gives an id of another chat does not show one call and have another one approved.
+func TestTwoWaitsWithTheSameID(t *testing.T) {
+	each(t, nil, func(t *testing.T, s *server) {
+		ada := s.ada()
+		for _, executed := range []string{"ls", "rm -rf /"} {
+			s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
+				write("event: system\ndata: {\"subtype\":\"init\",\"session_id\":\"s1\"}\n\nevent: result\ndata: {\"type\":\"result\",\"subtype\":\"input_required\",\"is_error\":false," +
+					"\"stop_reason\":\"input_required\",\"usage\":{},\"pending\":[{\"id\":\"1\",\"kind\":\"approval\",\"tool_name\":\"Bash\",\"tool_use_id\":\"t\",\"input\":{}," +
+					"\"executed\":\"" + executed + "\"}]}\n\nevent: done\ndata: {}\n\n")
+			}))
+			ask(t, ada, session(ada))
+		}
+		require.Len(t, ada.Get(approvals).Items(), 1)
+		shown := ada.Get(approvals + "/1").Want(http.StatusOK)
+		require.Equal(t, "ls", shown["executed"])
+		s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) { write(success) }))
+		ada.Delete(sessions + "/" + shown["sessionId"].(string)).Want(http.StatusNoContent)
+		ada.Post(approvals+"/1", object{"decision": "approve"}).Error(http.StatusNotFound, wire.NotFound)
+	})
+}
+
 func otherRules(t *testing.T, denied string) {
 	each(t, nil, func(t *testing.T, s *server) {
 		up := modeltest.Start(t, modeltest.Anthropic, writes("a.txt"), modeltest.Stream(modeltest.Text("Done.")))
-		state, cwd := t.TempDir(), t.TempDir()
-		start := func(denied ...string) {
-			helper := agent.Agent{ID: "helper", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolAnthropic, BaseURL: agent.Secret(up.URL), APIKey: "k"}, DisallowedTools: denied}
-			files, err := runtimesession.NewFiles(runtimesession.FilesConfig{Dir: state, CWD: cwd})
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, files.Close()) })
-			rt, err := runtime.New(t.Context(), runtime.Config{Agents: []agent.Agent{helper}, CWD: cwd, Sessions: files, APIKeys: []string{"runtime-key"}})
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, rt.Close()) })
-			s.serve(rt)
-		}
+		start := s.runtimes(up)
 		start()
 		ada := s.ada()
 		path := session(ada)

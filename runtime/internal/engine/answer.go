@@ -198,12 +198,17 @@ func contentProblem(ctx context.Context, asked *wire.Pending, content json.RawMe
 	return ""
 }
 
+// refuses reports whether an answer executes nothing.
+func refuses(a *wire.Answer) bool {
+	return a.Decision == runvalue.DecisionReject || a.Action != "" && a.Action != runvalue.ActionAccept || a.IsError
+}
+
 // judgeAgain returns a ChangedError if a call that would be executed as it was shown is not
 // permitted any more, or would execute something else. Calls of tools of servers that are not
 // connected are judged when they run.
 func (e *Engine) judgeAgain(ctx context.Context, call *answeredCall) error {
 	switch {
-	case call.answer.Decision == runvalue.DecisionReject:
+	case refuses(call.answer): // it needs no permission
 		return nil
 	case call.Server != "" && call.Server != e.definition(call.block.Name):
 		return &ChangedError{"the MCP server of the tool is defined in another way, or no longer"}

@@ -248,6 +248,23 @@ func TestNewRulesDecideWhenAQuestionIsAnswered(t *testing.T) {
 	require.EqualValues(t, 2, received.Load())
 }
 
+// Under rules that deny the call, the question can be declined, and the server does not get that.
+func TestAQuestionOfADeniedCallIsDeclined(t *testing.T) {
+	for _, action := range []string{"decline", "cancel"} {
+		var received atomic.Int32
+		d := openDesk(t, map[string]agent.MCPServer{"s": askerOverHTTP(t, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			received.Add(1)
+			return bookSeat(ctx, req)
+		})}, calls("mcp__s__ask", `{}`), done())
+		waiting := d.ask(t)
+		d.change = func(a *agent.Agent) { a.PermissionMode = "plan" }
+		d.start(t)
+		d.answer(t, waiting, wire.Answer{Action: action})
+		require.EqualValues(t, 1, received.Load())
+		require.Len(t, d.results(t), 1)
+	}
+}
+
 // A server that is busy has no requests: the call is sent again, a few times.
 func TestABusyServer(t *testing.T) {
 	var sent atomic.Int32

@@ -132,6 +132,8 @@ type Former struct {
 	Model    string
 	Usage    runtimewire.Usage
 	Pending  string // is restored with the content if the runtime certainly does not accept the run
+
+	Unanswered string // is restored instead if the runtime rejects one of the answers, which may be a former one
 }
 
 // Resume makes the run one that continues an answer, in the transaction of [Start].Store, after
@@ -234,8 +236,10 @@ func (a *Answer) notResumed(e *wire.Error, failure *client.Error) error {
 		end = failed(kindRejected, e.Code, e.Message)
 	case failure.Body.Error == runvalue.CallChanged:
 		e.Code, e.Message = wire.Conflict, "The call can no longer be executed as it was shown: reject it. "+Clean(excerpt.Head(failure.Body.Reason, maxFailure))
+		a.resumed.Pending = a.resumed.Unanswered
 	case failure.Status == http.StatusBadRequest:
 		e.Code, e.Message = wire.InvalidRequest, "The runtime of the agent rejected the answers: "+Clean(excerpt.Head(failure.Body.Error, maxFailure))
+		a.resumed.Pending = a.resumed.Unanswered
 	}
 
 	a.reported = end.Status == StatusWaiting // it has no event with an error

@@ -77,7 +77,7 @@ func (r *Relay) insertWaits(ctx context.Context, tx *sql.Tx, run AnswerRun, call
 
 	return db.Exec(ctx, tx, "insert what waits", `INSERT INTO chat_waits (session_key, id, tenant_id, approvers, user_id, user_name, agent_name,
 		session_id, message_id, seq, kind, tool_name, reason, executed, digest, created_at, answer)
-		VALUES `+db.Rows(1, len(calls), waitArgs), args...)
+		VALUES `+db.Rows(1, len(calls), waitArgs)+` ON CONFLICT DO NOTHING`, args...)
 }
 
 // DeleteWaits deletes what waits in a session, and what waited.
