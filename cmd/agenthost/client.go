@@ -14,7 +14,7 @@ import (
 func (a *app) addClient(root *cobra.Command) {
 	add(root, "account", a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.hubsCommand(), a.healthCommand(), a.passwordCommand(), a.tokensCommand(), a.loginsCommand())
 	add(root, "agents", a.agentsCommand(), a.deployCommand(), a.undeployCommand(), a.statusCommand(), a.rollbackCommand(), a.logsCommand(),
-		a.chatCommand(), a.approvalsCommand(), a.sessionsCommand(), a.runsCommand(), a.pushCommand(), a.filesCommand())
+		a.chatCommand(), a.connectCommand(), a.approvalsCommand(), a.sessionsCommand(), a.runsCommand(), a.pushCommand(), a.filesCommand())
 	add(root, "config", a.providersCommand(), a.toolsCommand(), a.skillsCommand(), a.mcpsCommand(), a.knowledgeCommand(), a.scenesCommand())
 	add(root, "admin", a.usersCommand(), a.invitesCommand(), a.auditCommand(), a.usageCommand(), a.budgetsCommand(), a.labelsCommand(), a.organizationsCommand())
 }

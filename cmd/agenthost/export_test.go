@@ -26,3 +26,6 @@ var LogLine = logLine
 
 // BudgetText exports budgetText.
 var BudgetText = budgetText
+
+// ConnectTexts exports connectTexts.
+var ConnectTexts = connectTexts

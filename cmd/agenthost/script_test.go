@@ -182,7 +182,6 @@ var outside = map[string]string{
 	"Auth.Authorize":         "a page of the console calls it, for login --browser",
 	"Auth.CheckInvite":       "the console checks an invitation before it asks for a name",
 	"Auth.CheckOrganization": "the console checks a name that a user enters",
-	"Agents.Manifest":        "runtimes and programs compare the hashes",
 	"Agents.Detail":          "agents get and status show the agent",
 	"Agents.Mount":           "agents set, edit and apply change it", "Agents.Mounted": "agents get shows it",
 	"Agents.MountKnowledge": "agents edit and apply change it", "Agents.Knowledge": "agents get shows it",

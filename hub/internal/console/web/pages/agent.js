@@ -4,6 +4,7 @@ import { admin, all, call, canWrite, get, isAdmin, path, query, request, save } 
 import { go, setQuery, to } from "../app/router.js";
 import { compact, descriptionOf, t, titleOf } from "../app/text.js";
 import { Badge, Button, Copy, Empty, Facts, Loaded, LoadedPage, Page, State, Tabs, Time, useInterval, useLoad } from "../parts/basic.js";
+import { Connect } from "../parts/connect.js";
 import { confirm, Dialog, open, toast } from "../parts/dialog.js";
 import { Diff, Log } from "../parts/diff.js";
 import { CheckField, Form, NamesField, useForm } from "../parts/form.js";
@@ -81,6 +82,7 @@ function Overview({ agent, deployment }) {
       <form onSubmit=${(e) => { e.preventDefault(); sessionStorage.setItem("draft", message); go(to("chat", agent.name)); }}>
         <textarea rows="3" aria-label=${t("chat.message")} placeholder=${t("chat.placeholder")} value=${message} onInput=${(e) => setMessage(e.target.value)}></textarea>
         <div class="buttons"><button class="button plain">${t("start.chat_action")}</button></div></form></section>
+    <${Connect} model=${agent.name} />
     <section class="panel"><h2>${t("agent.about")}</h2>
       ${descriptionOf(agent) && html`<p>${descriptionOf(agent)}</p>`}
       <${Facts} items=${[[t("field.provider"), html`<a href=${to("providers", agent.providerId)}>${provider.data ? provider.data.name : t("field.provider")}</a>`], [t("field.model"), html`<code>${agent.model}</code>`], [t("field.permissionMode"), agent.permissionMode],
