@@ -1,10 +1,12 @@
 package openai
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -96,4 +98,35 @@ func parseCallID(id string) (sessionID, pendingID string) {
 
 	d := rest[:uuidDigits]
 	return rest[uuidDigits:], strings.Join([]string{d[:8], d[8:12], d[12:16], d[16:20], d[20:]}, "-")
+}
+
+// shortDigits is the length of a short UUID.
+const shortDigits = 22
+
+// shortID returns a UUID in base64, and another id after a tilde.
+func shortID(text string) string {
+	id, err := ids.Parse(text)
+	if err != nil || id.String() != text {
+		return "~" + text
+	}
+
+	return base64.RawURLEncoding.EncodeToString(id[:])
+}
+
+// parseShortID is the inverse of shortID. Another text has no id.
+func parseShortID(text string) string {
+	if id, ok := strings.CutPrefix(text, "~"); ok {
+		return id
+	}
+
+	if len(text) != shortDigits {
+		return ""
+	}
+
+	var id ids.ID
+	if _, err := base64.RawURLEncoding.Decode(id[:], []byte(text)); err != nil {
+		return ""
+	}
+
+	return id.String()
 }

@@ -95,13 +95,13 @@ func noItem(i int) error {
 // parseItemID returns the response of an item, by the id that nextID has made.
 func parseItemID(text string) (responseID, bool) {
 	_, rest, _ := strings.Cut(text, "_")
-	run, session, ok := strings.Cut(rest, "_")
-	if len(run) <= uuidDigits || !ok {
+	if len(rest) <= shortDigits {
 		return responseID{}, false
 	}
 
-	session, run = parseCallID(callPrefix + run[:uuidDigits] + session)
-	return responseID{run: run, session: session}, session != ""
+	_, session, _ := strings.Cut(rest[shortDigits:], "_")
+	id := responseID{run: parseShortID(rest[:shortDigits]), session: parseShortID(session)}
+	return id, id.run != "" && id.session != ""
 }
 
 // asInput returns the item as one of a request.

@@ -86,9 +86,10 @@ func (o *output) grown() int {
 	return n
 }
 
-// nextID returns the id of the next item. It has the response, so that a request can refer to it.
+// nextID returns the id of the next item. It has the response, so that a request can refer to it, and
+// is short, because each token is sent with it.
 func (o *output) nextID(prefix string) string {
-	return prefix + strings.ReplaceAll(o.of.run, "-", "") + strconv.Itoa(len(o.items)) + "_" + o.of.session
+	return prefix + shortID(o.of.run) + strconv.Itoa(len(o.items)) + "_" + shortID(o.of.session)
 }
 
 // increment adds a text of a kind of partial messages to the present message.

@@ -132,12 +132,7 @@ func (s *responseStream) beginningOf(i *item) []byte {
 	head := jsonlimit.AppendString(append(s.head[:0], `{"type":`...), deltaNames[i.Type])
 	head = jsonlimit.AppendString(append(head, `,"item_id":`...), i.ID)
 	head = strconv.AppendInt(append(head, `,"output_index":`...), int64(s.index), 10)
-	head = append(head, `,"content_index":0,`...)
-	if i.Type == typeMessage {
-		head = append(head, `"logprobs":[],`...)
-	}
-
-	return append(head, `"sequence_number":`...)
+	return append(head, `,"content_index":0,"sequence_number":`...)
 }
 
 // delta sends an increment of the open item. There is one for each token.
