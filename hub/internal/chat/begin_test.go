@@ -140,6 +140,21 @@ func stored(c *apitest.Client, path string) []any {
 	return []any{all[0]["seq"], all[0]["text"], all[1]["seq"], all[1]["status"]}
 }
 
+// A hub that another one has removed begins no answer before it has joined again.
+func TestARemovedHubBeginsNoAnswer(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		s := open(t, url, quiet)
+		s.deploy(nil)
+		ada := s.ada()
+		path := session(ada)
+		require.Eventually(t, func() bool {
+			s.removes(s.store.HubID)
+			return ada.Post(path+"/messages", object{"message": "hello"}).Status == http.StatusServiceUnavailable
+		}, patience, 10*time.Millisecond)
+	}, series...)
+}
+
 // A message whose session, or whose user's runs, another transaction has locked waits alone.
 func TestAMessageThatWaitsForALock(t *testing.T) {
 	t.Parallel()
