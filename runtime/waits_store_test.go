@@ -340,3 +340,30 @@ func TestAWaitThatCannotBeRead(t *testing.T) {
 	require.Contains(t, resultsIn(t, up.Requests()[1])["t1"], "its outcome is unknown")
 	require.Contains(t, w.refused(t, http.StatusConflict, answersTo(first, approve)), "Not waiting")
 }
+
+// previewPanics is a tool that fails when it states what a call executes.
+type previewPanics struct{ tool.Tool }
+
+func (previewPanics) Preview(context.Context, json.RawMessage) (string, error) { panic("no preview") }
+
+// A call that cannot be checked is not run, and does not end the run.
+func TestAPreviewThatPanics(t *testing.T) {
+	w, up := waiting(t, func(c *runtime.Config) {
+		c.Tools = []tool.Tool{previewPanics{tool.New(tool.Spec{Name: "odd"}, func(context.Context, tool.Call) (tool.Result, error) { panic("executed") })}}
+	}, callOf("odd", `{}`), done())
+	_, res := w.blocking(t, `{"message":"go",`+allInputs+`}`)
+	require.Equal(t, "Done.", res.Text)
+	require.Contains(t, resultsIn(t, up.Requests()[1])["t1"], "could not be checked because of an internal error")
+	require.Contains(t, w.log.String(), "no preview")
+}
+
+// A call that is denied because it cannot be shown was denied by no setting.
+func TestSourceOfACallThatCannotBeShown(t *testing.T) {
+	w, _ := waiting(t, nil, callOf("Edit", `{"file_path":"latin","old_string":"a","new_string":"b"}`), done())
+	require.NoError(t, os.WriteFile(filepath.Join(w.cwd, "latin"), []byte("\xe9a\n"), 0o600))
+	_, res := w.blocking(t, `{"message":"go",`+allInputs+`}`)
+	denied := w.events(t, res.SessionID, "permission_denied")
+	require.Len(t, denied, 1)
+	require.NotContains(t, denied[0], "source")
+	require.NotContains(t, denied[0], "rule")
+}
