@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -76,7 +77,7 @@ func (c *toolChoice) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 
-	return json.Unmarshal(data, (*string)(c))
+	return jsonlimit.Unmarshal(data, (*string)(c))
 }
 
 // check rejects what a client may not set: values with which the response would have another form.
