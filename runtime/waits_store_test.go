@@ -367,3 +367,12 @@ func TestSourceOfACallThatCannotBeShown(t *testing.T) {
 	require.NotContains(t, denied[0], "source")
 	require.NotContains(t, denied[0], "rule")
 }
+
+// Rules judge a generated form of a command. That is shown, and what is approved.
+func TestTheGeneratedFormIsApproved(t *testing.T) {
+	w, _ := waiting(t, func(c *runtime.Config) { c.Agents[0].DisallowedTools = []string{"Bash(git *)"} }, callOf("Bash", `{"command":"echo 'a'b >> log"}`), done())
+	first := w.ask(t, "")
+	require.NotEqual(t, "echo 'a'b >> log", first.Pending[0].Executed)
+	w.answer(t, first, approve)
+	require.Equal(t, "ab\n", w.read(t, "log"))
+}
