@@ -261,7 +261,9 @@ func TestWordsAtAnotherReplica(t *testing.T) {
 func TestAReaderThatIsTooLate(t *testing.T) {
 	for name, body := range map[string]object{"of an answer that continues": continuing, "of one without a journal": {"message": "hello"}} {
 		t.Run(name, func(t *testing.T) {
-			with(t, nil, func(t *testing.T, s *server) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, url string) {
+				s := open(t, url, patient)
 				gate := make(chan struct{})
 				output := strings.Repeat("x", 1<<20)
 				s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
@@ -304,7 +306,7 @@ func TestAReaderThatIsTooLate(t *testing.T) {
 					require.Equal(t, "hub.gap", after[0].data["type"])
 					require.Equal(t, "One two.\n\nThree four.", textOf(after))
 				}
-			})
+			}, series...)
 		})
 	}
 }

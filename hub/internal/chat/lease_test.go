@@ -143,6 +143,9 @@ func (l *lossy) forward(client net.Conn) {
 	}
 }
 
+// patient accepts that a busy machine delays transactions.
+func patient(c *config) { c.Relay.StoreTimeout = patience }
+
 func quiet(c *config) { c.logger = slog.New(slog.DiscardHandler) }
 
 // A connection to the database that is lost during a COMMIT does not lock a session, although the

@@ -23,7 +23,9 @@ import (
 
 // Readers that do not read delay neither the answer nor other readers.
 func TestManyReaders(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *server) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		s := open(t, url, patient)
 		gate := make(chan struct{})
 		text := strings.Repeat("x", 10_000)
 		s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
@@ -52,7 +54,7 @@ func TestManyReaders(t *testing.T) {
 			require.Equal(t, "completed", last(events))
 			require.Len(t, textOf(events), 300*len(text))
 		}
-	})
+	}, series...)
 }
 
 // Many readers are too late for the events of a long answer. None reads before all have a gap, and

@@ -291,7 +291,7 @@ func (a *Answer) ending() Ending {
 
 // finish closes the connection to the runtime, which cancels a run in progress, and stores the
 // answer. It reports whether the answer is stored. If the database is unavailable, it returns
-// after writeWithin, and the relay continues to try.
+// after StoreTimeout, and the relay continues to try.
 func (a *Answer) finish(end Ending) (bool, error) {
 	defer a.relay.open.Done()
 	if a.unwatch != nil {
@@ -304,7 +304,7 @@ func (a *Answer) finish(end Ending) (bool, error) {
 
 	a.hangUp()
 	a.conclude(end)
-	late := time.NewTimer(writeWithin)
+	late := time.NewTimer(a.relay.cfg.StoreTimeout)
 	defer late.Stop()
 	select {
 	case <-a.done:

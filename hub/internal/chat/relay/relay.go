@@ -96,6 +96,10 @@ type Config struct {
 	// SaveEvery is the least time between two writes of an answer in progress. Defaults to 1 s.
 	SaveEvery time.Duration
 
+	// StoreTimeout bounds a transaction that stores answers, and the time for which the last events
+	// wait for it. Defaults to 10 s.
+	StoreTimeout time.Duration
+
 	// Offline is for commands, which may run next to a hub on the database: the background work is
 	// that of the hub. Defaults to false.
 	Offline bool
@@ -151,6 +155,7 @@ func New(cfg Config) (*Relay, error) {
 	cfg.UserAnswers = cmp.Or(cfg.UserAnswers, UserAnswers)
 	cfg.AgentAnswers = cmp.Or(cfg.AgentAnswers, AgentAnswers)
 	cfg.SaveEvery = cmp.Or(cfg.SaveEvery, time.Second)
+	cfg.StoreTimeout = cmp.Or(cfg.StoreTimeout, writeWithin)
 	transport := outbound.Transport()
 	r := &Relay{
 		cfg: cfg, store: cfg.Store, memory: newBudget(maxMemory), journalMemory: newBudget(maxJournalMemory), readers: newBudget(maxReaderMemory),

@@ -74,7 +74,7 @@ func (r *Relay) saveProgress(ctx context.Context) {
 		return
 	}
 
-	within, cancel := context.WithTimeout(ctx, writeWithin)
+	within, cancel := context.WithTimeout(ctx, r.cfg.StoreTimeout)
 	defer cancel()
 	owned, err := runsOfHub(within, r.store.Read(), r.store.HubID)
 	if err != nil {
@@ -117,7 +117,7 @@ func (r *Relay) saveProgress(ctx context.Context) {
 
 // savePartials stores the content of answers.
 func (r *Relay) savePartials(ctx context.Context, batch []partial) {
-	ctx, cancel := context.WithTimeout(ctx, writeWithin)
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.StoreTimeout)
 	defer cancel()
 	err := r.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 		if err := r.store.Own(ctx, tx); err != nil {
@@ -176,7 +176,7 @@ func unavailable(err error) bool {
 
 // saveBatch stores answers that have ended in one transaction.
 func (r *Relay) saveBatch(ctx context.Context, batch []*Answer) error {
-	ctx, cancel := context.WithTimeout(ctx, writeWithin)
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.StoreTimeout)
 	defer cancel()
 	for _, a := range batch {
 		a.recorded = a.counted()
