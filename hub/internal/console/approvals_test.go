@@ -175,6 +175,64 @@ func TestHostileCallsAreReadable(t *testing.T) {
 	b.clean(s.url)
 }
 
+// watchButtons records whether the first button of each card reacts as soon as a condition is true,
+// before anybody can click it.
+func (b *tab) watchButtons(condition string) {
+	b.t.Helper()
+	b.do(chromedp.Evaluate[chromedp.Void](`new MutationObserver((_, observer) => {
+		if (!(` + condition + `)) return
+		observer.disconnect()
+		window.atOnce = [...document.querySelectorAll(".wait .call .buttons")].map((e) => !e.querySelector("button").disabled)
+	}).observe(document.body, { childList: true, subtree: true })`))
+}
+
+// Buttons that come under a cursor do not react at once: neither after a slow response, nor when a
+// card above has gone. What there is to read has its size.
+func TestButtonsThatMoveDoNotReact(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	root := s.setUp()
+	s.deployed(root, "helper", nil)
+	b := newTab(t)
+	b.open(s.url + "/console/chat/helper")
+	b.signIn("root", password)
+	b.see("Chat with helper")
+	b.see("Running")
+	b.do(chromedp.Evaluate[chromedp.Void](`(() => {
+		const real = window.fetch
+		const opened = new Promise((open) => { window.openGate = open })
+		window.fetch = async (address, options) => {
+			if (/approvals\/./.test(String(address))) await opened
+			return real(address, options)
+		}
+	})()`))
+	b.watchButtons(`document.querySelector(".wait .call .buttons")`)
+	b.fill(compose, writing("first.md", "one\ntwo\n"))
+	b.press(kb.Enter)
+	b.wait(`document.querySelector(".wait") !== null && (window.shownAt ??= performance.now()) + 1000 < performance.now()`)
+	require.Zero(t, eval[int](b, `document.querySelectorAll(".wait button").length`))
+	b.do(chromedp.Evaluate[chromedp.Void](`openGate()`))
+	b.wait(`window.atOnce !== undefined`)
+	require.Equal(t, []bool{false}, eval[[]bool](b, `window.atOnce`), "after the response")
+	b.wait(`document.querySelector(".wait button:not([disabled])") !== null`)
+	b.see("4 lines, 48 bytes")
+
+	b.visit("/chat/helper")
+	b.see("Chat with helper")
+	b.ask("helper", writing("second.md", "two\n"))
+	b.visit("/approvals")
+	b.wait(`document.querySelectorAll("article .wait button:not([disabled])").length === 6`)
+	b.do(chromedp.Evaluate[chromedp.Void](`delete window.atOnce`))
+	b.watchButtons(`document.querySelectorAll("article").length === 1`)
+	first := s.call("GET", "/api/v1/approvals", root, nil, http.StatusOK)["items"].([]any)[0].(map[string]any)["id"].(string)
+	s.call("POST", "/api/v1/approvals/"+first, root, map[string]any{"decision": "reject"}, http.StatusAccepted)
+	b.wait(`window.atOnce !== undefined`)
+	require.Equal(t, []bool{false}, eval[[]bool](b, `window.atOnce`), "after the card above has gone")
+	b.decide("Approve")
+	b.see("Nothing waits for you.")
+	b.clean(s.url)
+}
+
 // Where a role approves, the owner of the chat sees for whom it waits, and an approver sees it on
 // the page and in the count without a reload.
 func TestAnotherUserApproves(t *testing.T) {

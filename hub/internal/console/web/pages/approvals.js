@@ -1,5 +1,5 @@
 // What waits for the user, in own chats and in those of others.
-import { html, useEffect } from "../lib/preact.js";
+import { html, useEffect, useState } from "../lib/preact.js";
 import { call, currentUser, get, path, query } from "../app/api.js";
 import { to } from "../app/router.js";
 import { t } from "../app/text.js";
@@ -12,8 +12,9 @@ const pageSize = 20;
 const approval = (id) => "/api/v1" + path("approvals", id);
 
 /** One has all of what waits: the list has only the start of it. */
-function One({ row, reload }) {
+function One({ row, reload, place, moved }) {
   const state = useLoad(() => get(approval(row.id)));
+  useEffect(moved, [state.loading]);
   const send = async ([{ id, ...answer }]) => {
     try {
       await call("POST", approval(id), answer);
@@ -29,20 +30,22 @@ function One({ row, reload }) {
   return html`<article class="panel">
     <header><strong>${row.agentName}</strong> <span>${row.userName}</span> <span class="soft"><${Time} at=${row.createdAt} /></span>
       ${own && html`<a href=${to("chat", row.agentName, row.sessionId)}>${t("waits.chat")}</a>`}</header>
-    <${Loaded} state=${state}>${(full) => html`<${Waiting} pending=${[{ ...full, tool_name: full.toolName }]} may send=${send} />`}</${Loaded}>
+    <${Loaded} state=${state}>${(full) => html`<${Waiting} pending=${[{ ...full, tool_name: full.toolName }]} may place=${place} send=${send} />`}</${Loaded}>
   </article>`;
 }
 
 export function Approvals({ place }) {
   const page = Number(place.query.get("page")) || 1;
   const state = useLoad(() => get("/api/v1/approvals" + query({ page, page_size: pageSize })), [page]);
+  const [moves, setMoves] = useState(0); // of cards below one whose height has changed
+  const moved = () => setMoves((n) => n + 1);
   useInterval(state.reload, 2000);
   useEffect(() => {
     addEventListener("waits", state.reload);
     return () => removeEventListener("waits", state.reload);
   }, [state.reload]);
   return html`<${Page} title=${t("page.approvals")}><p>${t("approvals.text")}</p>
-    <${Loaded} state=${state}>${(list) => (list.items.length ? html`${each(list.items, "div", (row) => html`<${One} row=${row} reload=${state.reload} />`)}
+    <${Loaded} state=${state}>${(list) => (list.items.length ? html`${each(list.items, "div", (row) => html`<${One} row=${row} reload=${state.reload} place=${[moves, ...list.items.map((item) => item.id)].join()} moved=${moved} />`)}
       <${Paging} page=${page} size=${pageSize} total=${list.total} />` : html`<${Empty} text=${t("waits.none")} />`)}</${Loaded}>
   </${Page}>`;
 }

@@ -26,10 +26,15 @@ export function Exact({ text }) {
 
 const marks = { "+": "add", "-": "del" };
 
+/** executedOf returns what a call executes. */
+export const executedOf = (call) => textOf(call.executed) || escaped(jsonOf(call.input));
+
+export const linesOf = (text) => text.replace(/\n$/, "").split("\n");
+
 /** Executed shows what a call executes: a difference by its lines, and another text as it is. Nothing is left out. */
 export function Executed({ call }) {
-  const text = textOf(call.executed) || escaped(jsonOf(call.input));
-  const lines = text.replace(/\n$/, "").split("\n");
+  const text = executedOf(call);
+  const lines = linesOf(text);
   const isChange = ["Edit", "Write"].includes(call.tool_name) && lines.length <= maxParts;
   const line = (text, i) => {
     const kind = i ? marks[text[0]] : undefined;

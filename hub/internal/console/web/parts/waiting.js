@@ -3,7 +3,7 @@ import { html, textOf, useEffect, useRef, useState } from "../lib/preact.js";
 import { get, path } from "../app/api.js";
 import { jsonOf, t } from "../app/text.js";
 import { Button, describe, reasonsOf, useLoad } from "./basic.js";
-import { escaped, exact, Exact, Executed } from "./exact.js";
+import { escaped, exact, Exact, Executed, executedOf, linesOf } from "./exact.js";
 import { Field } from "./form.js";
 import { Part } from "./part.js";
 import { Address, askedOf, read, Values } from "./question.js";
@@ -38,7 +38,11 @@ const ignored = (event) => { if (event.key === "Enter") event.preventDefault(); 
 /** noEnter leaves Enter without effect: a key that sends messages approves nothing. */
 const noEnter = { onKeyDown: ignored, onKeyPress: ignored };
 
-const awake = 500; // milliseconds after which the buttons of a card react: it may have come under a cursor
+const awake = 500; // milliseconds after which the buttons of a card react: they may have come under a cursor
+const encoder = new TextEncoder();
+
+/** Size tells how much there is to read, of which perhaps only a part is in view. */
+const Size = ({ text }) => html`<p class="soft">${t("waits.size", { n: linesOf(text).length, bytes: encoder.encode(text).length })}</p>`;
 
 /** Call shows one call or question. choose takes what the user decides; without it, the user only reads. */
 function Call({ call, choice, choose, ready, note }) {
@@ -49,7 +53,7 @@ function Call({ call, choice, choose, ready, note }) {
   return html`<div class="call">
     <h2>${isQuestion ? (call.server ? t("waits.question_of", { name: exact(call.server) }) : t("waits.question")) : html`${t("waits.approval")} <code><${Exact} text=${call.tool_name} /></code>`}</h2>
     ${call.reason && html`<p class="why"><${Exact} text=${call.reason} /></p>`}
-    ${call.kind === "approval" && html`<${Executed} call=${call} />`}
+    ${call.kind === "approval" && html`<${Executed} call=${call} /><${Size} text=${executedOf(call)} />`}
     ${call.kind === "client_tool" && html`<pre class="exact" tabindex="0" role="group" aria-label=${t("chat.input")}>${escaped(jsonOf(call.input))}</pre>`}
     ${call.url && html`<${Address} url=${textOf(call.url)} />`}
     ${note && html`<p class="note info">${note}</p>`}
@@ -61,8 +65,8 @@ function Call({ call, choice, choose, ready, note }) {
   </div>`;
 }
 
-/** Waiting is a card of all that an answer waits for. send takes the answers, and can fail. An approval that the user may not give has a note. */
-export function Waiting({ pending, may, note, send }) {
+/** Waiting is a card of all that an answer waits for. send takes the answers, and can fail. An approval that the user may not give has a note. place changes if the card moves. */
+export function Waiting({ pending, may, note, place, send }) {
   const [choices, setChoices] = useState(() => pending.map(first));
   const latest = useRef(choices); // also before the next rendering
   const decide = (all) => {
@@ -70,12 +74,15 @@ export function Waiting({ pending, may, note, send }) {
     setChoices(all);
   };
   const [fault, setFault] = useState(/** @type {any} */ (null));
-  const [ready, setReady] = useState(false);
+  const shown = `${may} ${note} ${place}`;
+  const [seen, setSeen] = useState("");
+  const ready = seen === shown;
   const sending = useRef(false);
   useEffect(() => {
-    const timer = setTimeout(() => setReady(true), awake);
+    setSeen("");
+    const timer = setTimeout(() => setSeen(shown), awake);
     return () => clearTimeout(timer);
-  }, []);
+  }, [shown]);
   const isProgram = pending.some((p) => p.kind === "client_tool");
   const isMine = (p) => !isProgram && (p.kind === "question" || (p.kind === "approval" && may));
   const mine = pending.filter(isMine);

@@ -810,6 +810,7 @@ export default {
   "waits.send_edit": "Approve the edited call",
   "waits.send_reject": "Reject the call",
   "waits.sent": "Your decision was sent.",
+  "waits.size": {"one": "{n} line, {bytes} bytes", "other": "{n} lines, {bytes} bytes"},
   "waits.someone": "a user",
   "waits.title": "The answer waits",
   "waits.values": "Values",

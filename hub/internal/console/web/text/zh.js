@@ -810,6 +810,7 @@ export default {
   "waits.send_edit": "批准修改后的调用",
   "waits.send_reject": "拒绝调用",
   "waits.sent": "您的决定已发送。",
+  "waits.size": "{n} 行，{bytes} 字节",
   "waits.someone": "某用户",
   "waits.title": "回答正在等待",
   "waits.values": "值",
