@@ -34,6 +34,7 @@ type chat struct {
 	signals  chan os.Signal
 	pending  []wire.Pending         // of the last answer
 	read     func() (string, error) // a line of the user
+	forget   func()                 // what the user has typed
 }
 
 func (a *app) chatCommand() *cobra.Command {
@@ -77,7 +78,7 @@ func (c *chat) run(ctx context.Context) error {
 		return err
 	}
 
-	c.signals, c.read = c.notify(), c.line
+	c.signals, c.read, c.forget = c.notify(), c.line, c.flush
 	ctx = context.WithoutCancel(ctx) // a signal cancels only the answer
 	if c.session == "" && c.resume {
 		if err := c.findLatest(ctx); err != nil {
@@ -188,6 +189,13 @@ func (c *chat) converse(ctx context.Context) error {
 			}
 
 			return line, nil
+		}
+	}
+	c.forget = func() {
+		c.flush()
+		select {
+		case <-lines: // a read of a terminal returns one line
+		default:
 		}
 	}
 	for {

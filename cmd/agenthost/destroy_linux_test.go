@@ -43,6 +43,7 @@ func TestRemovalIsAskedOnATerminal(t *testing.T) {
 
 	undeploy := func(keys string) *exec.Cmd {
 		term := openTerminal(t)
+		term.enter("y\n") // before the question, which it does not answer
 		cmd := term.command(dir, "undeploy", "demo")
 		require.NoError(t, cmd.Start())
 		term.await(&term.shown, `(?s)The deployment of demo will be removed, which is running: .* 1 conversation, .* 0 answers .*Continue\? \[y/N\]: $`)

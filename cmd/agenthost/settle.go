@@ -41,7 +41,7 @@ func (c *chat) settled(ctx context.Context, err error) error {
 
 		err = c.receive(ctx, func(ctx context.Context) iter.Seq2[wire.Payload, error] {
 			return c.client.Chats.Send(ctx, c.agent, c.session, hubwire.ChatMessageRequest{
-				Answers: answers, OnDisconnect: "continue", Inputs: []string{runvalue.InputApproval, runvalue.InputQuestion},
+				Answers: answers, OnDisconnect: "continue", // with the inputs and tools of the message
 			})
 		})
 	}
@@ -90,9 +90,11 @@ func (c *chat) askAll(ctx context.Context) ([]wire.Answer, error) {
 	return answers, nil
 }
 
-// question asks until accept returns true for the reply.
+// question asks until accept returns true for the reply. What was typed before the prompt is no
+// reply.
 func (c *chat) question(prompt string, accept func(reply string) bool) error {
 	for {
+		c.forget()
 		fmt.Fprint(c.stderr, prompt+" ")
 		reply, err := c.read()
 		if err != nil || accept(strings.TrimSpace(reply)) {

@@ -46,6 +46,13 @@ func (a *app) secret(prompt string) (string, error) {
 	return text, err
 }
 
+// flush discards what the user has typed on a terminal and no reader has yet.
+func (a *app) flush() {
+	if isTerminal(a.stdin) {
+		flushTerminal(a.stdin.(interface{ Fd() uintptr }).Fd())
+	}
+}
+
 // byByte reads a byte at a time, so that the next reader has what follows a line.
 type byByte struct{ io.Reader }
 
@@ -105,6 +112,7 @@ func (a *app) confirm(ctx context.Context, what, question string) error {
 		return errors.New("nothing was changed: stdin is not a terminal, so that you cannot be asked: add --yes to agree to the above")
 	}
 
+	a.flush()
 	reply := make(chan string, 1)
 	go func() { // it ends with the program if the user does not reply
 		line, _ := a.ask(question + " [y/N]") // no reply is a no
