@@ -55,11 +55,11 @@ func TestExamples(t *testing.T) {
 		require.Contains(t, string(out), "You wrote: Hello!\nsuccess after 1 turns")
 
 		for decision, want := range map[string]string{"y": "127.0.0.1", "n": "The user rejected this call"} {
-			approve := exec.CommandContext(t.Context(), filepath.Join(bin, "approve"), "-url", url, "-agent", "writer", `/tool WebFetch {"url":"http://127.0.0.1/\u202e"}`)
+			approve := exec.CommandContext(t.Context(), filepath.Join(bin, "approve"), "-url", url, "-agent", "writer", `/tool WebFetch {"url":"http://127.0.0.1/\"\\\u202e\u00a0\u3000"}`)
 			approve.Stdin = strings.NewReader(decision + "\n")
 			out, err := approve.CombinedOutput()
 			require.NoError(t, err, "%s", out)
-			require.Contains(t, string(out), "\n  http://127.0.0.1/\\u202e\nRun it? (y/n) ")
+			require.Contains(t, string(out), "It runs:\n  http://127.0.0.1/\"\\<U+202E><U+00A0><U+3000>\nRun it? (y/n) ")
 			require.Contains(t, string(out), want)
 		}
 

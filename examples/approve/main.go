@@ -17,6 +17,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/seed93082962/agenthost/runtime/client"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -49,7 +50,7 @@ func run(ctx context.Context, c *client.Client, agent, message string, stdin io.
 		}
 		req = wire.RunRequest{SessionID: &res.SessionID, Inputs: req.Inputs}
 		for _, p := range res.Pending {
-			fmt.Printf("%s needs an approval: %s\n%sRun it? (y/n) ", p.ToolName, p.Reason, visible(p.Executed))
+			fmt.Print("This call needs an approval:\n", visible(p.ToolName), "Why:\n", visible(p.Reason), "It runs:\n", visible(p.Executed), "Run it? (y/n) ")
 			answer := wire.Answer{ID: p.ID, Decision: "reject"}
 			if lines.Scan() && lines.Text() == "y" {
 				answer.Decision = "approve"
@@ -59,12 +60,20 @@ func run(ctx context.Context, c *client.Client, agent, message string, stdin io.
 	}
 }
 
-// visible returns a text whose control and bidirectional characters are escaped: a model wrote it.
+// visible returns a text in which what a terminal does not show as itself has its number, such as
+// control and bidirectional characters: a model wrote it.
 func visible(text string) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
-		quoted := strconv.QuoteToGraphic(strings.TrimSuffix(line, "\n"))
-		out.WriteString("  " + quoted[1:len(quoted)-1] + "\n")
+		out.WriteString("  ")
+		for _, r := range strings.TrimSuffix(line, "\n") {
+			if strconv.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) && r != '\u2800' {
+				out.WriteRune(r)
+			} else {
+				fmt.Fprintf(&out, "<U+%04X>", r)
+			}
+		}
+		out.WriteString("\n")
 	}
 	return out.String()
 }
