@@ -3,11 +3,14 @@ package chat
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"slices"
 
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
+	"github.com/seed93082962/agenthost/hub/internal/store"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -15,61 +18,88 @@ import (
 // errSent if a concurrent call has sent a message with the same ClientMessageID.
 func (m *exchange) begin(ctx context.Context, a *relay.Answer) (runtimewire.RunRequest, error) {
 	m.answer = a
-	store := func(tx *sql.Tx) error {
-		if err := m.s.store.Own(ctx, tx); err != nil {
-			return err
-		}
-
-		size := sizeOf(m.user, m.assistant)
-		began, err := advanceSession(ctx, tx, m.ref, titleOf(m.user.Text), size, m.user.CreatedAt)
-		if err != nil {
-			return err
-		}
-
-		if m.after != "" {
-			if err := isLast(ctx, tx, began, began.Messages-2, m.after); err != nil {
-				return err
-			}
-		}
-
-		if m.user.ClientID != "" {
-			if m.sent, err = findSent(ctx, tx, began, m.user.ClientID); err != nil {
-				return err
-			}
-
-			if m.sent != nil {
-				return errSent
-			}
-		}
-
-		stored, err := m.s.quotas.add(ctx, tx, m.ref.TenantID, m.ref.UserID, quota{bytes: size}, m.user.CreatedAt)
-		if err != nil {
-			return err
-		}
-
-		if err := stored.check(); err != nil {
-			return err
-		}
-
-		if began.Waiting {
-			by := relay.Answered{UserID: m.caller.UserID, UserName: m.caller.UserName, At: wire.Time{Time: m.user.CreatedAt}}
-			if err := rejectWaits(ctx, tx, began, began.Messages-2, by); err != nil {
-				return err
-			}
-		}
-
-		m.session, m.user.Seq, m.assistant.Seq = began, began.Messages-1, began.Messages
-		if err := a.Reserve(ctx, tx, m.run()); err != nil {
-			return err
-		}
-
-		return insertMessages(ctx, tx, began, m.user, m.assistant)
-	}
+	run := func(do func(tx *sql.Tx) error) error { return m.s.begins.Tx(ctx, m, do) }
 	if m.after != "" {
-		return m.request(), m.s.store.DB.Tx(ctx, store)
+		run = func(do func(tx *sql.Tx) error) error { return m.s.store.DB.Tx(ctx, do) }
 	}
 
-	return m.request(), m.s.begins.Tx(ctx, m, store)
+	err := run(func(tx *sql.Tx) error { return m.insert(ctx, tx, nil) })
+	if errors.Is(err, errRejects) {
+		err = m.s.store.Change(ctx, store.Change{Caller: m.caller}, func(tx *store.Tx) error { return m.insert(ctx, tx.Tx, tx) })
+	}
+
+	return m.request(), err
+}
+
+// errRejects rolls back the transaction of a message that rejects calls, which a change records.
+var errRejects = errors.New("calls wait")
+
+// insert does what begin does in a transaction, which is that of change if the session waits.
+func (m *exchange) insert(ctx context.Context, tx *sql.Tx, change *store.Tx) error {
+	if err := m.s.store.Own(ctx, tx); err != nil {
+		return err
+	}
+
+	size := sizeOf(m.user, m.assistant)
+	began, err := advanceSession(ctx, tx, m.ref, titleOf(m.user.Text), size, m.user.CreatedAt)
+	if err != nil {
+		return err
+	}
+
+	if m.after != "" {
+		if err := isLast(ctx, tx, began, began.Messages-2, m.after); err != nil {
+			return err
+		}
+	}
+
+	if m.user.ClientID != "" {
+		if m.sent, err = findSent(ctx, tx, began, m.user.ClientID); err != nil {
+			return err
+		}
+
+		if m.sent != nil {
+			return errSent
+		}
+	}
+
+	stored, err := m.s.quotas.add(ctx, tx, m.ref.TenantID, m.ref.UserID, quota{bytes: size}, m.user.CreatedAt)
+	if err != nil {
+		return err
+	}
+
+	if err := stored.check(); err != nil {
+		return err
+	}
+
+	m.session, m.user.Seq, m.assistant.Seq = began, began.Messages-1, began.Messages
+	if began.Waiting {
+		if err := m.reject(ctx, tx, change); err != nil {
+			return err
+		}
+	}
+
+	if err := m.answer.Reserve(ctx, tx, m.run()); err != nil {
+		return err
+	}
+
+	return insertMessages(ctx, tx, began, m.user, m.assistant)
+}
+
+// reject rejects what the session waits for, because its user has sent a message.
+func (m *exchange) reject(ctx context.Context, tx *sql.Tx, change *store.Tx) error {
+	if change == nil {
+		return errRejects
+	}
+
+	by := relay.Answered{UserID: m.caller.UserID, UserName: m.caller.UserName, At: wire.Time{Time: m.user.CreatedAt}}
+	rejected, err := rejectWaits(ctx, tx, m.session, m.session.Messages-2, by)
+	for i := range rejected.Calls {
+		if call := &rejected.Calls[i]; call.Kind == runvalue.InputApproval {
+			m.record(change, call)
+		}
+	}
+
+	return err
 }
 
 // beginTogether does what begin does, for those of some messages that are new, in sessions without

@@ -104,31 +104,32 @@ func dropWaits(ctx context.Context, tx *sql.Tx, in session) error {
 }
 
 // rejectWaits ends the answer with the seq if it waits, because its user has sent a message: the
-// runtime rejects what waits.
-func rejectWaits(ctx context.Context, tx *sql.Tx, in session, seq int64, by relay.Answered) error {
+// runtime rejects what waits. It returns that with the rejections.
+func rejectWaits(ctx context.Context, tx *sql.Tx, in session, seq int64, by relay.Answered) (relay.Wait, error) {
 	last, err := messagesOf(ctx, tx, in, seq-1, seq)
 	if err != nil || len(last) == 0 {
-		return err
+		return relay.Wait{}, err
 	}
 
 	m := last[0]
 	wait, err := m.wait()
 	if err != nil || len(wait.Calls) == 0 {
-		return addSize(ctx, tx, in, 0, false) // an earlier version has sent messages
+		return relay.Wait{}, addSize(ctx, tx, in, 0, false) // an earlier version has sent messages
 	}
 
-	content := wait.Reject(by).Content(m.Text, m.Content)
+	wait = wait.Reject(by)
+	content := wait.Content(m.Text, m.Content)
 	err = db.Exec(ctx, tx, "reject what waits", `UPDATE chat_messages SET content = $1, pending = '' WHERE tenant_id = $2 AND session_key = $3 AND seq = $4`,
 		content, in.TenantID, in.Key, seq)
 	if err != nil {
-		return err
+		return relay.Wait{}, err
 	}
 
 	if err := dropWaits(ctx, tx, in); err != nil {
-		return err
+		return relay.Wait{}, err
 	}
 
-	return addSize(ctx, tx, in, len(content)-len(m.Content)-len(m.Pending), false)
+	return wait, addSize(ctx, tx, in, len(content)-len(m.Content)-len(m.Pending), false)
 }
 
 // ChangeApprovers changes who approves the calls of an agent that wait, in the transaction of the

@@ -167,6 +167,10 @@ func TestAMessageRejectsWhatWaits(t *testing.T) {
 		require.Equal(t, []any{"reject", "ada"}, []any{blocks(all[1], "answered")[0]["decision"], blocks(all[1], "answered")[0]["user_name"]})
 		require.Empty(t, blocks(all[3], "answered"))
 		require.Equal(t, "Done.", all[3]["text"])
+		entry := s.Audit("acme")[len(s.Audit("acme"))-1]
+		for _, part := range []string{"agent.reject_call", `"tool":"Write"`, `a.txt`, `"reason":"The user wrote a message instead."`} {
+			require.Contains(t, entry, part)
+		}
 		s.sizes(s.stored()...)
 		require.Empty(t, ada.Get(approvals).Items())
 		require.NotContains(t, ada.Get(sessions).Items()[0], "waiting")

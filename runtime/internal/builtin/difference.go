@@ -206,12 +206,11 @@ func (r diffLine) append(out []byte) []byte {
 	return out
 }
 
-// effectOf returns what a difference changes: its title and its removed and added lines, without
-// their place.
+// effectOf returns a difference without the numbers of its lines.
 func effectOf(text string) string {
 	var effect strings.Builder
 	for line := range strings.Lines(text) {
-		if effect.Len() == 0 || strings.ContainsRune(`-+\`, rune(line[0])) {
+		if effect.Len() == 0 || line[0] != '@' { // the title, or not the head of a part
 			effect.WriteString(line)
 		}
 	}

@@ -93,21 +93,23 @@ func TestPreviewFails(t *testing.T) {
 	require.ErrorContains(t, err, "outside the working directory")
 }
 
-// An approved change is made if it removes and adds the lines that were shown, wherever they are
-// now. Otherwise nothing is changed.
+// An approved change is made if it removes and adds the lines that were shown, next to the lines
+// that were shown. Otherwise nothing is changed.
 func TestApprovedChange(t *testing.T) {
 	edit := in{"file_path": "f", "old_string": "b", "new_string": "B", "replace_all": true}
 	write := in{"file_path": "f", "content": "new\n"}
 	for name, row := range map[string]struct {
 		tool        string
 		input       in
+		before      string // the first lines of the file when the call is approved
 		then        string // the content of the file when the call runs
 		changed     string // afterwards, "" if it is not changed
 		remove, new bool
 	}{
 		"the same file":                   {tool: "Edit", input: edit, then: "a\nb\nc\n", changed: "a\nB\nc\n"},
-		"another line before it":          {tool: "Edit", input: edit, then: "0\na\nb\nc\n", changed: "0\na\nB\nc\n"},
-		"another context":                 {tool: "Edit", input: edit, then: "A\nb\nC\n", changed: "A\nB\nC\n"},
+		"other lines far before it":       {tool: "Edit", input: edit, before: "1\n2\n3\n", then: "0\n1\n2\n3\na\nb\nc\n", changed: "0\n1\n2\n3\na\nB\nc\n"},
+		"another line before it":          {tool: "Edit", input: edit, then: "0\na\nb\nc\n"},
+		"another context":                 {tool: "Edit", input: edit, then: "A\nb\nC\n"},
 		"once more":                       {tool: "Edit", input: edit, then: "a\nb\nc\nb\n"},
 		"the rest of the line is another": {tool: "Edit", input: edit, then: "a\nb!\nc\n"},
 		"not any more":                    {tool: "Edit", input: edit, then: "a\nc\n"},
@@ -121,7 +123,7 @@ func TestApprovedChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
 			path := filepath.Join(b.dir, "f")
-			b.put(t, "f", "a\nb\nc\n")
+			b.put(t, "f", row.before+"a\nb\nc\n")
 			if row.new {
 				require.NoError(t, os.Remove(path))
 			}

@@ -185,13 +185,16 @@ func answeredBlock(by Answered, c Call) systemBlock {
 	}
 }
 
+// wroteInstead is the reason of a rejection by a message.
+const wroteInstead = "The user wrote a message instead."
+
 // Reject returns w with a rejection of each call, by a message.
 func (w Wait) Reject(by Answered) Wait {
 	w.Calls = slices.Clone(w.Calls)
 	for i, c := range w.Calls {
-		by.Decision, by.Action = runvalue.DecisionReject, ""
+		by.Decision, by.Action, by.Reason = runvalue.DecisionReject, "", wroteInstead
 		if c.Kind == runvalue.InputQuestion {
-			by.Decision, by.Action = "", runvalue.ActionCancel
+			by.Decision, by.Action, by.Reason = "", runvalue.ActionCancel, ""
 		}
 
 		w.Calls[i].Answered = new(by)
