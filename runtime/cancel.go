@@ -41,7 +41,7 @@ func (rt *Runtime) cancelRun(w http.ResponseWriter, _ *http.Request, ps httprout
 func (rt *Runtime) Cancel(_ context.Context, runID string) error {
 	id, err := ids.Parse(runID)
 	if err != nil {
-		return nil
+		return nil //nolint:nilerr // such a run is unknown
 	}
 
 	if _, err = rt.runs.Cancel(id, wire.ReasonClientRequest); errors.Is(err, registry.ErrNotFound) || errors.Is(err, registry.ErrEnded) {
@@ -56,7 +56,7 @@ func (rt *Runtime) Cancel(_ context.Context, runID string) error {
 func (rt *Runtime) Active(_ context.Context, runID string) (bool, error) {
 	id, err := ids.Parse(runID)
 	if err != nil {
-		return false, nil
+		return false, nil //nolint:nilerr // such a run is unknown
 	}
 
 	active, err := rt.runs.Active(id)

@@ -107,6 +107,7 @@ func (s *server) createResponse(w http.ResponseWriter, r *http.Request, _ httpro
 	if err == nil && a.req.Background {
 		return s.runInBackground(a, r)
 	}
+
 	defer memory.Release()
 	if err != nil {
 		return err

@@ -69,6 +69,7 @@ func (s *server) openSocket(w http.ResponseWriter, r *http.Request, _ httprouter
 	if !s.begin() {
 		return &failure{status: http.StatusServiceUnavailable, message: errStopping.Error()}
 	}
+
 	defer s.running.Done()
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin is checked
 	if err != nil {

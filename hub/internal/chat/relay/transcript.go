@@ -188,6 +188,7 @@ func (t *transcript) system(p *runtimewire.System) {
 		if ids.Plain(p.SessionID, 128) {
 			t.runtimeSession = p.SessionID
 		}
+
 	case p.Subtype == runvalue.SystemAnswered: // the run began with it
 	case slices.Contains(systemBlocks, p.Subtype):
 		t.addAside(systemBlock{
