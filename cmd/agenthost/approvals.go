@@ -170,5 +170,20 @@ func card(w wire.Approval) string {
 		}
 	}
 
+	properties, err := propertiesOf(w.Schema)
+	if err != nil || len(properties) == 0 {
+		return text.String()
+	}
+
+	text.WriteString("Content, a JSON object:\n")
+	for _, p := range properties {
+		kind := cmp.Or(visible(p.Type), "any")
+		if p.required {
+			kind += ", required"
+		}
+
+		fmt.Fprintf(&text, "  | %s (%s)\n", p.describe(), kind)
+	}
+
 	return text.String()
 }

@@ -159,25 +159,21 @@ func (c *chat) askQuestion(w hubwire.Approval, answer *wire.Answer) error {
 		return err
 	}
 
-	var schema struct {
-		Properties map[string]property `json:"properties"`
-		Required   []string            `json:"required"`
-	}
-	if err := jsonlimit.Unmarshal(w.Schema, &schema); err != nil {
-		return fmt.Errorf("read the schema of the question: %w", err)
+	properties, err := propertiesOf(w.Schema)
+	if err != nil {
+		return err
 	}
 
 	content := map[string]any{}
-	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
-		p := schema.Properties[name]
-		err := c.question(p.prompt(name), func(reply string) bool {
-			if reply == "" && !slices.Contains(schema.Required, name) {
+	for _, p := range properties {
+		err := c.question(p.prompt(), func(reply string) bool {
+			if reply == "" && !p.required {
 				return true
 			}
 
 			value, ok := p.value(reply)
 			if ok {
-				content[name] = value
+				content[p.name] = value
 			}
 
 			return ok
@@ -191,16 +187,48 @@ func (c *chat) askQuestion(w hubwire.Approval, answer *wire.Answer) error {
 	return err
 }
 
+// propertiesOf returns the properties of the schema of a question, in the order of their names.
+func propertiesOf(data json.RawMessage) ([]property, error) {
+	var schema struct {
+		Properties map[string]property `json:"properties"`
+		Required   []string            `json:"required"`
+	}
+	if err := jsonlimit.Unmarshal(data, &schema); err != nil {
+		return nil, fmt.Errorf("read the schema of the question: %w", err)
+	}
+
+	var all []property
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		p := schema.Properties[name]
+		p.name, p.required = name, slices.Contains(schema.Required, name)
+		all = append(all, p)
+	}
+
+	return all, nil
+}
+
 // property is a value of a simple type in the schema of a question.
 type property struct {
+	name     string
+	required bool
+
 	Type        string `json:"type"`
 	Title       string `json:"title"`
 	Description string `json:"description"`
 	Enum        []any  `json:"enum"`
 }
 
-func (p property) prompt(name string) string {
-	text := visible(name)
+func (p property) prompt() string {
+	if p.Type == "boolean" {
+		return p.describe() + " [y/n]:"
+	}
+
+	return p.describe() + ":"
+}
+
+// describe returns the name, the title, the description and the values.
+func (p property) describe() string {
+	text := visible(p.name)
 	if p.Title != "" {
 		text += ", " + visible(p.Title)
 	}
@@ -218,11 +246,7 @@ func (p property) prompt(name string) string {
 		text += sep + visible(fmt.Sprint(value))
 	}
 
-	if p.Type == "boolean" {
-		return text + " [y/n]:"
-	}
-
-	return text + ":"
+	return text
 }
 
 // value returns the value of a reply.

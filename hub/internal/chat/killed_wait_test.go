@@ -2,6 +2,7 @@ package chat_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -33,6 +34,7 @@ type counting struct {
 	process *process
 	runtime atomic.Pointer[url.URL]
 	holds   atomic.Bool   // requests of runs
+	cuts    atomic.Bool   // the ends of runs that wait
 	held    chan struct{} // a request
 	result  chan struct{} // opens the answer to the result of the call
 }
@@ -52,7 +54,13 @@ func startCounting(t *testing.T) *counting {
 			<-r.Context().Done()
 			return
 		}
-		forward(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(c.runtime.Load()) }, FlushInterval: -1}, w, r)
+		cut := func(res *http.Response) error {
+			if c.cuts.Load() {
+				res.Body = cutBody{res.Body, res.Request.Context(), c.held}
+			}
+			return nil
+		}
+		forward(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(c.runtime.Load()) }, FlushInterval: -1, ModifyResponse: cut}, w, r)
 	}))
 	t.Cleanup(func() {
 		c.write("go")
@@ -60,6 +68,24 @@ func startCounting(t *testing.T) *counting {
 		c.Close()
 	})
 	return c
+}
+
+// cutBody is the response to a run without its end, which the runtime has sent.
+type cutBody struct {
+	io.ReadCloser
+
+	ctx  context.Context
+	held chan<- struct{}
+}
+
+func (b cutBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if !bytes.Contains(p[:n], []byte("input_required")) {
+		return n, err
+	}
+	b.held <- struct{}{}
+	<-b.ctx.Done()
+	return 0, b.ctx.Err()
 }
 
 // start starts the runtime, which has the state of the one before.
@@ -157,6 +183,41 @@ func TestAHubThatIsKilledAfterAnApproval(t *testing.T) {
 			}, series...)
 		})
 	}
+}
+
+// A hub is killed after the runtime has stored that a call waits, and before the hub has. Nobody can
+// approve the call, and it does not run.
+func TestAHubThatIsKilledBeforeItStoresAWait(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, database string) {
+		c := startCounting(t)
+		c.cuts.Store(true)
+		hub := startRole(t, "hub", c.URL, database)
+		s := open(t, database, quiet, func(c *config) { c.lease = time.Second })
+		s.endpoint.Store(&deployment.Endpoint{URL: c.URL, AgentID: "helper"})
+		ada := s.ada()
+		path := session(ada)
+		sent := make(chan struct{})
+		go func() {
+			defer close(sent)
+			res, err := http.Post(hub.url+path+"/messages", "application/json", strings.NewReader(`{"message":"go","inputs":["approval"]}`))
+			if err == nil {
+				_, _ = io.Copy(io.Discard, res.Body)
+				_ = res.Body.Close()
+			}
+		}()
+		<-c.held
+		require.NoError(t, syscall.Kill(hub.pid, syscall.SIGKILL))
+		<-sent
+		c.cuts.Store(false)
+		require.Eventually(t, func() bool { return s.number(`SELECT COUNT(*) FROM hubs`) == 1 }, patience, 20*time.Millisecond)
+		close(c.result)
+		require.Equal(t, "partial", messages(ada, path)[1]["status"])
+		require.Empty(t, ada.Get(approvals).Items())
+		require.Equal(t, "completed", last(say(t, ada, path, "and?")))
+		require.Zero(t, c.ran())
+		s.sizes(s.stored()...)
+	}, series...)
 }
 
 // A runtime is killed while an approved call runs. The user sees that its answer is lost, and the
