@@ -50,6 +50,7 @@ var allTenants = map[string]string{
 	"session: DELETE FROM sessions WHERE expires_at":                    "the sweep is for all tenants",
 	"clitoken: DELETE FROM cli_tokens WHERE expires_at":                 "the sweep is for all tenants",
 	"user: DELETE FROM invites WHERE expires_at":                        "the sweep is for all tenants",
+	"store: SELECT hub FROM ? AS owner":                                 "the row of the hub",
 	"store: SELECT ? FROM ? WHERE ? > $1 AND ? IS NOT NULL":             "the secrets of all tenants are sealed again",
 	"store: UPDATE ? SET ? = $1 WHERE ? = $2 AND ? = $3":                "the secrets of all tenants are sealed again",
 	"chat: SELECT ? FROM chat_sessions WHERE ?":                         "the first condition is the tenant",

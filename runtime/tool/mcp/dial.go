@@ -14,10 +14,10 @@ import (
 // olderVersion is the last protocol version that begins with initialize.
 const olderVersion = "2025-11-25"
 
-// discoverTime bounds the wait for the response to server/discover, which may be the first message
-// after the start of a command that installs packages. Some servers from before 2026 never respond
-// to it.
-const discoverTime = 30 * time.Second
+// discoverTime bounds the wait for the response to server/discover. Some servers from before 2026
+// never respond to it, and wait for initialize. One of both protocols that needs longer for its
+// start is served in the older one.
+const discoverTime = 5 * time.Second
 
 // recordingTransport stores its connection, since the SDK does not close it after every failure.
 type recordingTransport struct {

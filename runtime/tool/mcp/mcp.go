@@ -28,7 +28,7 @@
 // A resource that requires input is an error for the model.
 //
 // A server that knows this protocol and an older one is served in the newer one: the first message of
-// a connection is server/discover. Without a response in 30 s, or in half of the time to connect if
+// a connection is server/discover. Without a response in 5 s, or in half of the time to connect if
 // that is less, or after an error, initialize follows; if the server has ended the connection, in a
 // second one. A server of an older protocol cannot ask: the client does not announce it, and a request
 // for input within a call receives decline.
