@@ -26,7 +26,7 @@ func TestParametersOfSessions(t *testing.T) {
 		for _, row := range []struct{ name, value, want string }{
 			{"agent", long, ""}, {"agent", long + "é", text}, {"agent", "a\x00", text}, {"agent", "a\xff", text}, {"agent", "\x01", ""},
 			{"user", long, ""}, {"user", long + "é", text}, {"user", "\x01", ""},
-			{"source", "hub", ""}, {"source", "push", ""}, {"source", "mail", "must be hub or push"},
+			{"source", "hub", ""}, {"source", "push", ""}, {"source", "api", ""}, {"source", "mail", "must be hub, push or api"},
 			{"from", "2026-01-02T03:04:05+08:00", ""}, {"from", "2026-01-02", at}, {"to", "1", at},
 		} {
 			query := "?" + row.name + "=" + url.QueryEscape(row.value)
