@@ -1,7 +1,7 @@
 // Package openai serves the agents of the hub with the protocol of OpenAI at /openai/v1: each
 // deployed agent that the caller may use is a model. See package runtime/protocol/openai.
 //
-//	service, err := openai.New(openai.Config{Chats: chats, Catalog: catalog, Live: deployments.Live})
+//	service, err := openai.New(openai.Config{Chats: chats, Agents: manifest, Live: deployments.Live})
 //	if err != nil { ... }
 //	defer service.Close()
 //	handler, err := api.New(config, service.Routes()...)
