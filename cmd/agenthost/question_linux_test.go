@@ -52,13 +52,7 @@ func TestQuestionsOnATerminal(t *testing.T) {
 
 	term := openTerminal(t)
 	var stdout logtest.Buffer
-	start := func(args ...string) func() error {
-		cmd := term.command(dir, args...)
-		cmd.Env = append(cmd.Env, "AGENTHOST_URL="+p.URL, "AGENTHOST_TOKEN="+issued.Token)
-		cmd.Stdout = &stdout
-		require.NoError(t, cmd.Start())
-		return cmd.Wait
-	}
+	start := term.programs(dir, &stdout, p.URL, issued.Token)
 	require.NoError(t, start("mcps", "apply", "-f", file)())
 	require.NoError(t, start("agents", "create", "clerk", "--provider", "demo", "--model", "demo", "--permissions", "bypassPermissions", "--mcp", "desk")())
 	require.NoError(t, start("deploy", "clerk", "--wait")())
@@ -79,7 +73,7 @@ func TestQuestionsOnATerminal(t *testing.T) {
 	term.await(&term.shown, "(?s)window.*> $")
 	term.enter(book)
 	term.await(&term.shown, "(?s)> .*> .*"+asks)
-	term.enter("\x04") // nobody answers
+	term.enter("\x04")
 	require.NoError(t, wait())
 
 	var waiting wire.Approval

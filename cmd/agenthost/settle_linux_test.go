@@ -44,13 +44,7 @@ func TestApprovalsOnATerminal(t *testing.T) {
 
 	term := openTerminal(t)
 	var stdout logtest.Buffer
-	start := func(args ...string) func() error {
-		cmd := term.command(dir, args...)
-		cmd.Env = append(cmd.Env, "AGENTHOST_URL="+server.URL, "AGENTHOST_TOKEN="+issued.Token)
-		cmd.Stdout = &stdout
-		require.NoError(t, cmd.Start())
-		return cmd.Wait
-	}
+	start := term.programs(dir, &stdout, server.URL, issued.Token)
 	require.NoError(t, start("agents", "create", "asker", "--provider", "demo", "--model", "demo", "--permissions", "default", "--tool", "Write")())
 	require.NoError(t, start("deploy", "asker", "--wait")())
 	wait := start("chat", "asker")

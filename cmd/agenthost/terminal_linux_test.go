@@ -51,6 +51,18 @@ func openTerminal(t *testing.T) *terminal {
 	return term
 }
 
+// programs returns a function that starts a command with a token, and returns what waits for its
+// end.
+func (term *terminal) programs(dir string, stdout io.Writer, url, token string) func(args ...string) func() error {
+	return func(args ...string) func() error {
+		cmd := term.command(dir, args...)
+		cmd.Env = append(cmd.Env, "AGENTHOST_URL="+url, "AGENTHOST_TOKEN="+token)
+		cmd.Stdout = stdout
+		require.NoError(term.t, cmd.Start())
+		return cmd.Wait
+	}
+}
+
 // command returns a command whose stdin and stderr are the terminal.
 func (term *terminal) command(dir string, args ...string) *exec.Cmd {
 	binary, err := built()

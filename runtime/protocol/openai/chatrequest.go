@@ -182,9 +182,9 @@ func (req *chatRequest) run() (chatRun, error) {
 
 	out := chatRun{fresh: run}
 	if session, answers := req.answers(); len(answers) > 0 {
-		run.Message, run.Content, run.History, run.Store = "", nil, nil, nil
-		run.SessionID, run.Answers = &session, answers
-		out.answering = &run
+		out.answering = &wire.RunRequest{
+			SessionID: &session, Answers: answers, Stream: run.Stream, Metadata: run.Metadata, Inputs: run.Inputs, ClientTools: run.ClientTools,
+		}
 	}
 
 	return out, nil
