@@ -138,13 +138,13 @@ type Config struct {
 	// and makes the runtime public. The list is not used if API keys are configured.
 	AllowedHosts []string
 
-	// Protocols are further protocols of runs, by the prefix of their paths, such as "/openai/v1". Each
-	// function returns the handler of a runtime, which must not call the runtime before New returns.
-	// The handler receives the paths without the prefix. Its requests pass the checks of those of /v1,
-	// and may have the API key as "Authorization: Bearer". If the handler has a method
-	// Fail(http.ResponseWriter, *http.Request, error), Fail responds to requests that do not pass. A method
-	// Close() error is called by [Runtime.Close] after the end of the runs. See runtime/protocol/openai.
-	// Defaults to none.
+	// Protocols are further protocols of runs, by the prefix of their paths, such as "/openai/v1".
+	// Each function returns the handler of a runtime, which must not call the runtime before New
+	// returns. The handler receives the paths without the prefix. Its requests pass the checks of
+	// those of /v1, and may have the API key as "Authorization: Bearer". If the handler has a method
+	// Fail(http.ResponseWriter, *http.Request, error), Fail responds to requests that do not pass. A
+	// method Close() error is called by [Runtime.Close] after the end of the runs. See
+	// runtime/protocol/openai. Defaults to none.
 	Protocols map[string]func(*Runtime) http.Handler
 
 	// Heartbeat is the time without an event after which a comment is sent on an event stream. A

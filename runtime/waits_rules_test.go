@@ -282,8 +282,8 @@ func TestAChangedInput(t *testing.T) {
 	}
 }
 
-// Calls that a rule denies do not wait, and neither do calls of subagents, or calls without a caller
-// who can approve.
+// Calls that a rule denies do not wait, and neither do calls of subagents, or calls without a
+// caller who can approve.
 func TestCallsThatDoNotWait(t *testing.T) {
 	bash := callOf("Bash", appendOne)
 	for name, row := range map[string]struct {

@@ -90,8 +90,8 @@ func asking(t *testing.T) tool.Tool {
 	})
 }
 
-// A tool may ask something, also in a call that was approved. It is called again with the answer and
-// its state, by another process.
+// A tool may ask something, also in a call that was approved. It is called again with the answer
+// and its state, by another process.
 func TestQuestions(t *testing.T) {
 	with := func(c *runtime.Config) { c.Tools = []tool.Tool{asking(t)} }
 	w, up := waiting(t, with, callOf("greet", `{}`, "Read", `{"file_path":"a"}`), done())
@@ -234,7 +234,8 @@ func TestAModelThatAsksAgain(t *testing.T) {
 	require.Len(t, up.Requests(), 7)
 }
 
-// The answers of a run that is cancelled are used, and the model learns that the call was interrupted.
+// The answers of a run that is cancelled are used, and the model learns that the call was
+// interrupted.
 func TestCancelOfARunWithAnswers(t *testing.T) {
 	w, up := waiting(t, nil, callOf("Bash", `{"command":"echo one >> log; touch started; exec sleep 1000"}`), done())
 	first := w.ask(t, "")

@@ -204,8 +204,8 @@ func TestAChangedInputWhoseFileChanges(t *testing.T) {
 	require.Contains(t, resultsIn(t, up.Requests()[1])["t2"], "f has changed since this call was approved")
 }
 
-// Of many questions, as many wait as a person can be shown at once. The calls of the others end, and no
-// call runs twice without its answer.
+// Of many questions, as many wait as a person can be shown at once. The calls of the others end,
+// and no call runs twice without its answer.
 func TestManyQuestionsAtOnce(t *testing.T) {
 	var mu sync.Mutex
 	begun := map[string]int{}
@@ -238,8 +238,8 @@ func TestManyQuestionsAtOnce(t *testing.T) {
 	require.Equal(t, map[string]int{`"answered"`: 64, `"The call needs an answer to a question: it came with too many others."`: 6}, ended)
 }
 
-// The mode dontAsk denies no call by a rule: the program that embeds the runtime may approve it, and so
-// may the caller.
+// The mode dontAsk denies no call by a rule: the program that embeds the runtime may approve it,
+// and so may the caller.
 func TestTheModeDontAsk(t *testing.T) {
 	for _, permits := range []bool{true, false} {
 		t.Run(fmt.Sprint(permits), func(t *testing.T) {
@@ -309,7 +309,8 @@ func TestContentOfAnAcceptedQuestion(t *testing.T) {
 	}
 }
 
-// A tool of the client whose schema no model accepts is left out, with a warning, and the others are not.
+// A tool of the client whose schema no model accepts is left out, with a warning, and the others
+// are not.
 func TestAClientToolThatIsLeftOut(t *testing.T) {
 	w, up := waiting(t, nil, done())
 	text := ""
@@ -321,8 +322,8 @@ func TestAClientToolThatIsLeftOut(t *testing.T) {
 	require.NotContains(t, string(up.Requests()[0].Body), `"name":"bad"`)
 }
 
-// A message goes on in a session whose wait cannot be read, as after a change by hand. Its calls have an
-// unknown outcome.
+// A message goes on in a session whose wait cannot be read, as after a change by hand. Its calls
+// have an unknown outcome.
 func TestAWaitThatCannotBeRead(t *testing.T) {
 	w, up := waiting(t, nil, callOf("Bash", appendOne), done())
 	first := w.ask(t, "")

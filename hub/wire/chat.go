@@ -76,13 +76,13 @@ type ChatMessageRequest struct {
 	OnDisconnect string `json:"onDisconnect,omitempty"`
 	// Continues without a stream: the response has the ids of the messages.
 	Background bool `json:"background,omitempty"`
-	// The kinds of a Pending that the caller can answer: approval, client_tool and question. The answer
-	// may end waiting for them. Of answers, the default is that of the message.
+	// The kinds of a Pending that the caller can answer: approval, client_tool and question. The
+	// answer may end waiting for them. Of answers, the default is that of the message.
 	Inputs []string `json:"inputs,omitempty"`
 	// Tools that the caller calls, with client_tool in Inputs.
 	ClientTools []wire.ClientTool `json:"clientTools,omitempty"`
-	// In place of Message: an answer for each Pending of the last answer, which they continue. Those of
-	// others may be missing.
+	// In place of Message: an answer for each Pending of the last answer, which they continue. Those
+	// of others may be missing.
 	Answers []wire.Answer `json:"answers,omitempty"`
 }
 

@@ -36,13 +36,13 @@ type RunRequest struct {
 	// ClientTools are tools that the client calls, at most 64 and 256 KiB together. Inputs must have
 	// their kind.
 	ClientTools []ClientTool `json:"clientTools,omitempty"`
-	// Answers has one for each Pending of the session. Without a message, an empty list that is not nil
-	// asks what waits, by an error.
+	// Answers has one for each Pending of the session. Without a message, an empty list that is not
+	// nil asks what waits, by an error.
 	Answers []Answer `json:"answers,omitzero"`
 }
 
-// Turn is one message of the history of a run request. The first turn is of the role user, the last one
-// of assistant, and the roles alternate.
+// Turn is one message of the history of a run request. The first turn is of the role user, the last
+// one of assistant, and the roles alternate.
 type Turn struct {
 	Role    string        `json:"role"`
 	Content string        `json:"content"`         // may be empty next to Parts

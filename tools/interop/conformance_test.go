@@ -9,8 +9,8 @@ import (
 )
 
 // TestConformance runs the public conformance suite of MCP with the client. The other scenarios for
-// clients need a capability that the client does not declare (elicitation), or another grant of OAuth
-// than client_credentials with a secret.
+// clients need a capability that the client does not declare (elicitation), or another grant of
+// OAuth than client_credentials with a secret.
 func TestConformance(t *testing.T) {
 	binaries, err := filepath.Glob("node_modules/node-linux-*/bin/node") // the suite needs Node.js 22
 	require.NoError(t, err)

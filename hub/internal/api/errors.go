@@ -112,8 +112,8 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	_ = httpapi.WriteJSON(w, body.Status, body)
 }
 
-// ErrorOf returns the error of a request with ctx as the client receives it, for handlers that write
-// errors in another form. The log has the cause of an internal one.
+// ErrorOf returns the error of a request with ctx as the client receives it, for handlers that
+// write errors in another form. The log has the cause of an internal one.
 func ErrorOf(ctx context.Context, err error) *wire.Error {
 	c, _ := ctx.Value(callKey{}).(*call)
 	if c == nil {

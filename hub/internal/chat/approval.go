@@ -61,10 +61,10 @@ func (s *Service) Approval(ctx context.Context, caller api.Caller, id string) (w
 	return wire.Approval{}, err
 }
 
-// AnswerApproval stores the answer of the caller, and continues the answer that waits if no other is
-// missing. It fails with wire.NotFound if nothing waits for the caller, with wire.Forbidden if the
-// caller may not answer, with wire.Conflict if it does not wait any more, and as [Service.Send]. The
-// same answer can be sent again.
+// AnswerApproval stores the answer of the caller, and continues the answer that waits if no other
+// is missing. It fails with wire.NotFound if nothing waits for the caller, with wire.Forbidden if
+// the caller may not answer, with wire.Conflict if it does not wait any more, and as
+// [Service.Send]. The same answer can be sent again.
 func (s *Service) AnswerApproval(ctx context.Context, caller api.Caller, id string, in wire.ApprovalAnswer) (wire.ApprovalResult, error) {
 	request, err := checkMessage(wire.ChatMessageRequest{Background: true, Answers: []runtimewire.Answer{{
 		ID: id, Decision: in.Decision, Reason: in.Reason, Input: in.Input, Action: in.Action, Content: in.Content,

@@ -98,8 +98,8 @@ func TestWhatWaitsInAnotherChat(t *testing.T) {
 	})
 }
 
-// Another hub has ended the run that continues an answer, and the run completes: it no longer waits,
-// and has the tokens of both runs.
+// Another hub has ended the run that continues an answer, and the run completes: it no longer
+// waits, and has the tokens of both runs.
 func TestALateEndOfAContinuedAnswer(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {

@@ -40,8 +40,8 @@ func (s *Service) stored(ctx context.Context, caller api.Caller, id string) (ses
 }
 
 // Entries returns the entries of the conversation of a session of the caller after a seq, at most
-// limit of them: what the hub has stored in the form of the transcript of a runtime. The label of an
-// answer is an event "metadata". It fails with wire.NotFound if the caller has no such session.
+// limit of them: what the hub has stored in the form of the transcript of a runtime. The label of
+// an answer is an event "metadata". It fails with wire.NotFound if the caller has no such session.
 func (s *Service) Entries(ctx context.Context, caller api.Caller, id string, after int64, limit int) (runtimewire.Transcript, error) {
 	found, err := s.stored(ctx, caller, id)
 	if err != nil {
@@ -168,8 +168,8 @@ func (m message) entries(in session, runs map[int64]string, lost bool) []runtime
 
 const resultBlock = "tool_result"
 
-// grouped returns the blocks of the agent itself. Results of tools and other blocks, and two blocks of
-// one type, such as the texts of two messages, are in different groups.
+// grouped returns the blocks of the agent itself. Results of tools and other blocks, and two blocks
+// of one type, such as the texts of two messages, are in different groups.
 func grouped(content json.RawMessage) [][]runtimewire.TranscriptBlock {
 	var groups [][]runtimewire.TranscriptBlock
 	former := ""

@@ -185,8 +185,8 @@ func TestAHubThatIsKilledAfterAnApproval(t *testing.T) {
 	}
 }
 
-// A hub is killed after the runtime has stored that a call waits, and before the hub has. Nobody can
-// approve the call, and it does not run.
+// A hub is killed after the runtime has stored that a call waits, and before the hub has. Nobody
+// can approve the call, and it does not run.
 func TestAHubThatIsKilledBeforeItStoresAWait(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, database string) {

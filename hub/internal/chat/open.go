@@ -23,8 +23,8 @@ type Opening struct {
 	// MaxTurns lowers the limit of the agent. Defaults to that limit.
 	MaxTurns *int
 
-	// Ephemeral means that the session is deleted in the transaction that stores the end of its answer,
-	// unless that waits, and is not listed.
+	// Ephemeral means that the session is deleted in the transaction that stores the end of its
+	// answer, unless that waits, and is not listed.
 	Ephemeral bool
 }
 

@@ -19,8 +19,8 @@ func opens(t *testing.T) *modeltest.Upstream {
 		modeltest.Stream(modeltest.ToolCall("t1", "open", `{"page":1}`)), modeltest.Stream(modeltest.Text("Done.")))
 }
 
-// A client tool waits, also in a session that is not stored, whose end deletes it. The call of another
-// user is unknown: its result is a text of a new conversation.
+// A client tool waits, also in a session that is not stored, whose end deletes it. The call of
+// another user is unknown: its result is a text of a new conversation.
 func TestClientToolsOfOpenAI(t *testing.T) {
 	each(t, opens, func(t *testing.T, s *server) {
 		ada := s.ada()

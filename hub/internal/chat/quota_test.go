@@ -34,8 +34,8 @@ func (s *server) number(query string) (n int) {
 	return n
 }
 
-// bytesOfMessage are the bytes of a message that count. What an answer that continues has waited for
-// does not.
+// bytesOfMessage are the bytes of a message that count. What an answer that continues has waited
+// for does not.
 const bytesOfMessage = `512 + octet_length(text) + octet_length(content) + CASE status WHEN 'partial' THEN 0 ELSE octet_length(pending) END`
 
 // sizes returns the size of each session, which must be that of its messages.

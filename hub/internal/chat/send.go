@@ -92,8 +92,8 @@ func (s *Service) sent(ctx context.Context, e *earlier) (*wire.RepeatedMessage, 
 // errSent rolls back the transaction of a message that was sent before.
 var errSent = errors.New("the message was sent before")
 
-// send is Send without the text of a message that was sent before. after is the run that the message
-// must follow, or "".
+// send is Send without the text of a message that was sent before. after is the run that the
+// message must follow, or "".
 func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id string, in wire.ChatMessageRequest, after string) (*relay.Answer, *earlier, error) {
 	in, err := checkMessage(in)
 	if err != nil {

@@ -125,8 +125,8 @@ func insertSession(ctx context.Context, tx *sql.Tx, s session) (bool, error) {
 func userSearch(name, id string) string { return strings.ToLower(name + "\n" + id) }
 
 // deleteSession deletes a session with its messages. It returns the session as of its deletion, and
-// the id of the run in progress, if there is one, whose hub cancels it. The run remains until it has
-// ended.
+// the id of the run in progress, if there is one, whose hub cancels it. The run remains until it
+// has ended.
 func deleteSession(ctx context.Context, tx *sql.Tx, s session) (session, string, error) {
 	deleted, err := scanSession(tx.QueryRowContext(ctx,
 		`DELETE FROM chat_sessions WHERE tenant_id = $1 AND key = $2 RETURNING `+sessionColumns, s.TenantID, s.Key))

@@ -127,8 +127,8 @@ func TestTranscriptOfAChatThatIsDeletedDuringItsAnswer(t *testing.T) {
 	})
 }
 
-// A chat is deleted as a concurrent transaction leaves it: with the transcript of an answer that ends,
-// and the run of one that begins.
+// A chat is deleted as a concurrent transaction leaves it: with the transcript of an answer that
+// ends, and the run of one that begins.
 func TestAChatThatIsDeletedWhileItChanges(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
 		s.joins("another hub")

@@ -35,7 +35,7 @@ func storeAnswers(ctx context.Context, tx *sql.Tx, in session, m message, wait r
 	return addSize(ctx, tx, in, len(text)-len(m.Pending), true)
 }
 
-// markAnswered marks what is answered, and the run that continues with it if no answer is missing.
+// markAnswered stores the digest of each answer, and the run that continues if none is missing.
 func markAnswered(ctx context.Context, tx *sql.Tx, in session, wait relay.Wait, runID string) error {
 	args := []any{runID, in.TenantID, in.Key}
 	for _, c := range wait.Calls {

@@ -79,8 +79,8 @@ func waiting(t *testing.T, pending ...map[string]any) string {
 	return "event: system\ndata: {\"subtype\":\"init\",\"session_id\":\"s1\"}\n\nevent: result\ndata: " + string(result) + "\n\nevent: done\ndata: {}\n\n"
 }
 
-// Several calls wait together: each has its own decision, and they are sent together. What a program
-// executes shows what it waits for, and a person decides nothing of it.
+// Several calls wait together: each has its own decision, and they are sent together. What a
+// program executes shows what it waits for, and a person decides nothing of it.
 func TestSeveralDecisionsAndAProgram(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -147,7 +147,8 @@ func (run *directRun) result() (bool, string) {
 	return run.id != "" || run.sent && run.response == nil, run.report
 }
 
-// lastEvent is the end of each stream of the runtime API, and lastData that of the protocol of OpenAI.
+// lastEvent is the end of each stream of the runtime API, and lastData that of the protocol of
+// OpenAI.
 const (
 	lastEvent = "event: done\ndata: {}\n\n"
 	lastData  = "data: [DONE]\n\n"

@@ -33,8 +33,8 @@ func (s *Store) Own(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// Owner is a table of SQL with the hub whose id is the argument of the placeholder, or without a row
-// if it is removed. A row that a statement joins with it is changed as after Own.
+// Owner is a table of SQL with the hub whose id is the argument of the placeholder, or without a
+// row if it is removed. A row that a statement joins with it is changed as after Own.
 func (s *Store) Owner(placeholder int) string {
 	n := strconv.Itoa(placeholder)
 	if s.DB.Engine() == db.PostgreSQL { // a beat does not wait for this lock, and a removal does

@@ -249,8 +249,9 @@ func texts(lines [][]byte) []string {
 	return out
 }
 
-// match returns for each line of a the index of the equal line of b that remains, or -1. The indexes
-// increase. The lines that occur once in both are found first, as far as their order is the same.
+// match returns for each line of a the index of the equal line of b that remains, or -1. The
+// indexes increase. The lines that occur once in both are found first, as far as their order is the
+// same.
 func match(a, b []string) []int {
 	to := slices.Repeat([]int{-1}, len(a))
 	i, j := 0, 0
@@ -274,8 +275,8 @@ func match(a, b []string) []int {
 	return to
 }
 
-// anchors returns the longest sequence of increasing pairs of lines that occur once in a and once in
-// b.
+// anchors returns the longest sequence of increasing pairs of lines that occur once in a and once
+// in b.
 func anchors(a, b []string) [][2]int {
 	if len(a)+len(b) > maxCompared {
 		return nil

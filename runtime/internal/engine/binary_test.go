@@ -12,7 +12,8 @@ import (
 
 var paper = model.Block{Type: model.BlockFile, Name: "paper.pdf", PDF: []byte("%PDF-1.7\n")}
 
-// A summary replaces older messages with their images and files, except those of the current message.
+// A summary replaces older messages with their images and files, except those of the current
+// message.
 func TestASummaryKeepsTheFilesOfTheMessage(t *testing.T) {
 	m, up := upstream(t, modeltest.Anthropic,
 		modeltest.Stream(modeltest.Text("A page."), modeltest.Usage(model.Usage{InputTokens: 3000, OutputTokens: 20})),
@@ -40,8 +41,8 @@ func TestASummaryKeepsTheFilesOfTheMessage(t *testing.T) {
 	require.Contains(t, string(up.Requests()[3].Body), `The current request:\n\nCompare.`)
 }
 
-// The images and files of former messages are left out of a conversation that is too long, and those
-// of the message are not.
+// The images and files of former messages are left out of a conversation that is too long, and
+// those of the message are not.
 func TestFilesOfAConversationThatIsTooLong(t *testing.T) {
 	m, up := sizeLimited(t, modeltest.Anthropic, 20_000, textReply)
 	s := newSetup(m)

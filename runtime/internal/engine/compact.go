@@ -285,8 +285,8 @@ func (r *runState) halveWindow(rejected int64) bool {
 
 // shorten returns messages whose texts, tool results, images and files are cut so that all messages
 // together take at most budget tokens, as far as that is possible. It cuts the longest ones first.
-// It does not cut thinking, which is signed, tool inputs, which are JSON, or the message of in, which
-// may be nil.
+// It does not cut thinking, which is signed, tool inputs, which are JSON, or the message of in,
+// which may be nil.
 func shorten(messages []model.Message, budget int64, in *Input) []model.Message {
 	total := estimateAll(messages)
 	if total <= budget {

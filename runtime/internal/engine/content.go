@@ -20,8 +20,8 @@ type tracedMessage struct {
 	FinishReason string       `json:"finish_reason,omitempty"`
 }
 
-// tracedPart is a part of a message. Type is text, reasoning, tool_call, tool_call_response, image or
-// file. An image and a file have only their name.
+// tracedPart is a part of a message. Type is text, reasoning, tool_call, tool_call_response, image
+// or file. An image and a file have only their name.
 type tracedPart struct {
 	Type      string          `json:"type"`
 	Content   string          `json:"content,omitempty"`

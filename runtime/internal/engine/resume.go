@@ -16,9 +16,9 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// resume executes the calls that waited, with their answers. It reports whether the run waits again.
-// The answers are recorded, and count, before anything is executed: after a crash the outcome of the
-// calls is unknown, and no later run executes them.
+// resume executes the calls that waited, with their answers. It reports whether the run waits
+// again. The answers are recorded, and count, before anything is executed: after a crash the
+// outcome of the calls is unknown, and no later run executes them.
 func (r *runState) resume(ctx context.Context) (bool, error) {
 	if ctx.Err() != nil { // the answers are not used
 		return false, context.Cause(ctx)
@@ -101,7 +101,8 @@ func decisionOf(a *wire.Answer) string {
 	return runvalue.DecisionOutput
 }
 
-// answeredEvent returns the event that a call has an answer. What it executes is "" if nothing can run.
+// answeredEvent returns the event that a call has an answer. What it executes is "" if nothing can
+// run.
 func answeredEvent(p *wire.Pending, decision, reason, executed string) *wire.System {
 	event := &wire.System{
 		Type: "system", Subtype: runvalue.SystemAnswered, ID: p.ID, Kind: p.Kind,

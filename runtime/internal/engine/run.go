@@ -37,7 +37,8 @@ type Input struct {
 	Inputs []string
 	// ClientTools are tools that the client of the run calls. CheckClientTools has accepted them.
 	ClientTools []wire.ClientTool
-	// Answers, if not nil, are those that CheckAnswers returned for Session. Message may be empty then.
+	// Answers, if not nil, are those that CheckAnswers returned for Session. Message may be empty
+	// then.
 	Answers *Answers
 
 	// Of a subagent: those of the run.

@@ -46,8 +46,8 @@ func (c *calls) names() []string {
 	return names
 }
 
-// awaitCalls waits for all tool calls of the run and for the first append to the session. It returns
-// the error of the append, which a run that waits again has not seen.
+// awaitCalls waits for all tool calls of the run and for the first append to the session. It
+// returns the error of the append, which a run that waits again has not seen.
 func (r *runState) awaitCalls() error {
 	warn := time.AfterFunc(stopWarning, func() {
 		r.engine.cfg.Logger.Warn("run waits for tool calls that do not stop", "run_id", r.in.RunID, "tools", r.calls.names())

@@ -110,7 +110,8 @@ func mayApprove(reason error) bool {
 	return !errors.Is(reason, permission.ErrDenied) && !errors.Is(reason, permission.ErrPlan) && !errors.Is(reason, permission.ErrLongPath)
 }
 
-// waits judges a call before it runs, and returns it if it needs an answer. It judges each call once.
+// waits judges a call before it runs, and returns it if it needs an answer. It judges each call
+// once.
 func (r *runState) waits(ctx context.Context, block *model.Block) *waitingCall {
 	if j := r.judged[block.ID]; j != nil {
 		return j.waits
@@ -130,8 +131,8 @@ func (r *runState) waits(ctx context.Context, block *model.Block) *waitingCall {
 	return w
 }
 
-// judge returns a call that needs an answer, or nil. The result of a call that cannot be executed is
-// that of reject.
+// judge returns a call that needs an answer, or nil. The result of a call that cannot be executed
+// is that of reject.
 func (r *runState) judge(ctx context.Context, e *offeredTool, block *model.Block) *waitingCall {
 	defer func() {
 		if p := recover(); p != nil {
@@ -248,8 +249,8 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// sizeOf returns the bytes and the values of the JSON of what waits, and an error if an event has no
-// room for it.
+// sizeOf returns the bytes and the values of the JSON of what waits, and an error if an event has
+// no room for it.
 func sizeOf(p *wire.Pending) (size, values int, err error) {
 	text, err := encode(p)
 	if err == nil {

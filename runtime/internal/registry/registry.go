@@ -9,8 +9,8 @@
 //	err = execute(r.Context())              // is done when the run is cancelled
 //	state, reason := r.Finish(err, persist) // cancelled, if the run was
 //
-// Registries with one [run.Bus] are those of replicas: an id is in use if it is at any of them, each
-// of them cancels the runs of all, and has the states of their ended ones.
+// Registries with one [run.Bus] are those of replicas: an id is in use if it is at any of them,
+// each of them cancels the runs of all, and has the states of their ended ones.
 package registry
 
 import (
@@ -140,8 +140,8 @@ func (g *Registry) claim(ctx context.Context, id ids.ID) (*Run, error) {
 
 // Cancel cancels the run with that id. The first reason wins. It returns the response of the cancel
 // endpoint, which has the reason if the run was already cancelled. For a completed or failed run it
-// returns [ErrEnded] and the state, for an unknown id [ErrNotFound], and [run.ErrUnavailable] for an id
-// that only other replicas could know while the bus is unavailable.
+// returns [ErrEnded] and the state, for an unknown id [ErrNotFound], and [run.ErrUnavailable] for
+// an id that only other replicas could know while the bus is unavailable.
 func (g *Registry) Cancel(id ids.ID, reason wire.Reason) (wire.CancelResponse, error) {
 	response := wire.CancelResponse{RunID: id.String()}
 	g.mu.Lock()
@@ -186,8 +186,9 @@ func (g *Registry) Cancel(id ids.ID, reason wire.Reason) (wire.CancelResponse, e
 	return response, nil
 }
 
-// Active reports whether the run with that id has started or is about to, and has not ended. It fails
-// with [run.ErrUnavailable] for an id that only other replicas could know while the bus is unavailable.
+// Active reports whether the run with that id has started or is about to, and has not ended. It
+// fails with [run.ErrUnavailable] for an id that only other replicas could know while the bus is
+// unavailable.
 func (g *Registry) Active(id ids.ID) (bool, error) {
 	g.mu.Lock()
 	r := g.claimed[id]

@@ -264,8 +264,8 @@ func (s *server) follow(w http.ResponseWriter, r *http.Request, b *background, n
 	}
 }
 
-// after returns the encoded events from number next, which it sets to the next one, a channel that is
-// closed when there are more, and whether there will be none.
+// after returns the encoded events from number next, which it sets to the next one, a channel that
+// is closed when there are more, and whether there will be none.
 func (b *background) after(next *int) ([]byte, <-chan struct{}, bool) {
 	done := false
 	select {

@@ -121,8 +121,8 @@ func (s *server) completeChat(w http.ResponseWriter, r *http.Request, _ httprout
 	return httpapi.WriteJSON(w, http.StatusOK, c.completion())
 }
 
-// execute executes the run. The results of tools continue the session that waits for them. If it does
-// not, the run has the whole conversation.
+// execute executes the run. The results of tools continue the session that waits for them. If it
+// does not, the run has the whole conversation.
 func (c *chat) execute(ctx context.Context, run chatRun) error {
 	if run.answering != nil {
 		err := c.receive(c.s.cfg.Host.Run(ctx, c.agentID, *run.answering), c.handle)

@@ -107,8 +107,8 @@ func (s *chatStream) flush() {
 	}
 }
 
-// end sends the end of a run, and closes the stream. A stream that fails ends with an error, and has
-// no [DONE].
+// end sends the end of a run, and closes the stream. A stream that fails ends with an error, and
+// has no [DONE].
 func (s *chatStream) end(err error) error {
 	defer func() { _ = s.events.Close() }() // OnError has handled the error
 	if err != nil {

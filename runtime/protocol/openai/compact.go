@@ -32,8 +32,8 @@ const (
 		"Call no tools. Respond with the summary only."
 )
 
-// compactResponse handles POST /responses/compact. The agent summarizes the conversation in a run of
-// one turn, which is not stored.
+// compactResponse handles POST /responses/compact. The agent summarizes the conversation in a run
+// of one turn, which is not stored.
 func (s *server) compactResponse(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
 	if ps.ByName("response") != "compact" {
 		return httpapi.ErrMethodNotAllowed
@@ -88,7 +88,8 @@ func (a *responseRun) previous(ctx context.Context) (conversation, error) {
 	return a.conversationUntil(ctx, id)
 }
 
-// parseCompaction returns the summary of an item. It is not secret: the client has the conversation.
+// parseCompaction returns the summary of an item. It is not secret: the client has the
+// conversation.
 func parseCompaction(content string) (string, error) {
 	text, err := base64.RawURLEncoding.DecodeString(content)
 	if err != nil || !utf8.Valid(text) || strings.TrimSpace(string(text)) == "" {

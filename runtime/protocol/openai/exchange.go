@@ -91,7 +91,8 @@ func (x *exchange) note(p wire.Payload) {
 	}
 }
 
-// withLabels returns metadata with those of an event "metadata" of the host, which is of no runtime.
+// withLabels returns metadata with those of an event "metadata" of the host, which is of no
+// runtime.
 func withLabels(m wire.Metadata, e *wire.Unknown) wire.Metadata {
 	var in struct {
 		Metadata wire.Metadata `json:"metadata"`

@@ -1,5 +1,6 @@
 // Package openai serves the agents of a [Host] with the protocol of OpenAI, so that programs that
-// speak Chat Completions or Responses can use an agent as a model. The id of the agent is the name of the model.
+// speak Chat Completions or Responses can use an agent as a model. The id of the agent is the name
+// of the model.
 //
 //	cfg.Protocols = map[string]func(*runtime.Runtime) http.Handler{
 //		"/openai/v1": func(rt *runtime.Runtime) http.Handler { return openai.New(openai.Config{Host: rt}) },
@@ -87,9 +88,10 @@ type Config struct {
 }
 
 // New returns the handler of the protocol. Its paths begin after the base URL of the clients:
-// /models, /chat/completions and /responses. It does not authenticate and writes no access log: the server that
-// mounts it does. Its method Fail(w, r, err) responds with an error in the form of the protocol. Its
-// method Close() error cancels background responses, closes WebSocket connections and waits for them.
+// /models, /chat/completions and /responses. It does not authenticate and writes no access log: the
+// server that mounts it does. Its method Fail(w, r, err) responds with an error in the form of the
+// protocol. Its method Close() error cancels background responses, closes WebSocket connections and
+// waits for them.
 func New(cfg Config) http.Handler {
 	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, 4<<20)
 	cfg.MaxBackground = cmp.Or(cfg.MaxBackground, 100)

@@ -34,8 +34,8 @@ func (a *responseRun) execute(ctx context.Context) error {
 }
 
 // run executes the run: in the session of the previous response if that is its last one, and
-// otherwise in a new session with the conversation up to it. Results and decisions without a previous
-// response continue the session that waits for them.
+// otherwise in a new session with the conversation up to it. Results and decisions without a
+// previous response continue the session that waits for them.
 func (a *responseRun) run(ctx context.Context) error {
 	run := wire.RunRequest{Stream: wire.StreamOff, Metadata: a.req.Metadata, ClientTools: a.req.clientTools()}
 	if a.req.Stream {
@@ -128,8 +128,8 @@ func (a *responseRun) resume(ctx context.Context, session string, run wire.RunRe
 	return a.receive(a.s.cfg.Host.Run(ctx, a.agentID, run), a.handle)
 }
 
-// follow continues the session of the previous response. It reports false, and has started nothing, if
-// that is not its last response or if another run has the session.
+// follow continues the session of the previous response. It reports false, and has started nothing,
+// if that is not its last response or if another run has the session.
 func (a *responseRun) follow(ctx context.Context, previous responseID, run wire.RunRequest) (bool, error) {
 	if !a.req.stored() || a.input.mixed {
 		return false, nil

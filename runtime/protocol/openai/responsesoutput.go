@@ -86,8 +86,8 @@ func (o *output) grown() int {
 	return n
 }
 
-// nextID returns the id of the next item. It has the response, so that a request can refer to it, and
-// is short, because each token is sent with it.
+// nextID returns the id of the next item. It has the response, so that a request can refer to it,
+// and is short, because each token is sent with it.
 func (o *output) nextID(prefix string) string {
 	return prefix + shortID(o.of.run) + strconv.Itoa(len(o.items)) + "_" + shortID(o.of.session)
 }

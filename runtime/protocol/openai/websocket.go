@@ -119,8 +119,8 @@ func (c *socket) serve(ctx context.Context) {
 	}
 }
 
-// respondAll responds to messages one after another. It returns the code of the end of the connection,
-// or 0 if that has ended.
+// respondAll responds to messages one after another. It returns the code of the end of the
+// connection, or 0 if that has ended.
 func (c *socket) respondAll(ctx context.Context, messages <-chan message) (websocket.StatusCode, string) {
 	life := time.NewTimer(c.s.cfg.SocketLife)
 	defer life.Stop()
@@ -161,7 +161,8 @@ func (c *socket) respondAll(ctx context.Context, messages <-chan message) (webso
 	}
 }
 
-// read reads the messages of the client. The end of the connection cancels the response in progress.
+// read reads the messages of the client. The end of the connection cancels the response in
+// progress.
 func (c *socket) read(messages chan<- message) {
 	defer close(messages)
 	defer c.fail(nil)
@@ -192,8 +193,8 @@ func (c *socket) read(messages chan<- message) {
 	}
 }
 
-// beat sends pings until ctx ends, so that proxies do not close the connection, and a client that has
-// left is detected.
+// beat sends pings until ctx ends, so that proxies do not close the connection, and a client that
+// has left is detected.
 func (c *socket) beat(ctx context.Context) {
 	period := cmp.Or(c.s.cfg.Heartbeat, 15*time.Second)
 	if period < 0 {

@@ -37,9 +37,9 @@ func (c *recordingTransport) close() {
 	}
 }
 
-// dial connects and lists the tools. The newest protocol is preferred: its servers can ask something
-// within a call. The SDK sends server/discover first, and then initialize if the response is an
-// error, or is late. A server from before 2026 may instead end its connection.
+// dial connects and lists the tools. The newest protocol is preferred: its servers can ask
+// something within a call. The SDK sends server/discover first, and then initialize if the response
+// is an error, or is late. A server from before 2026 may instead end its connection.
 func (s *server) dial(ctx context.Context) (*link, *listing, error) {
 	l, err := s.dialVersion(ctx, "")
 	if err != nil && ctx.Err() == nil && !responded(err) {
@@ -140,8 +140,8 @@ func (s *server) supervise(l *link, c endpoint, transport *recordingTransport) {
 	l.calls.Wait()
 }
 
-// client returns a client for one link, so that each notification belongs to that link. It waits for
-// the response to server/discover as long as patience.
+// client returns a client for one link, so that each notification belongs to that link. It waits
+// for the response to server/discover as long as patience.
 func (s *server) client(l *link, patience time.Duration) *sdk.Client {
 	client := sdk.NewClient(&sdk.Implementation{Name: s.cfg.Name, Version: s.cfg.Version}, &sdk.ClientOptions{
 		Capabilities:           &sdk.ClientCapabilities{},

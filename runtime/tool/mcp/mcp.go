@@ -20,18 +20,18 @@
 // so. After a call that exceeds its time, the server is pinged; without a response within 3 s the
 // connection ends.
 //
-// A server of protocol 2026-07-28 may ask in the result of a call: for values of a form, or for a visit
-// to a URL. The result is then a [tool.Question], and the next call has the answer and the state of
-// the server, perhaps in another process. Requests of one result are asked one after another, and their
-// answers are sent together. If the call cannot ask, they are declined. After 10 such results the call
-// fails. A result without requests means that the server is busy: the call is sent again 3 times.
-// A resource that requires input is an error for the model.
+// A server of protocol 2026-07-28 may ask in the result of a call: for values of a form, or for a
+// visit to a URL. The result is then a [tool.Question], and the next call has the answer and the
+// state of the server, perhaps in another process. Requests of one result are asked one after
+// another, and their answers are sent together. If the call cannot ask, they are declined. After 10
+// such results the call fails. A result without requests means that the server is busy: the call is
+// sent again 3 times. A resource that requires input is an error for the model.
 //
-// A server that knows this protocol and an older one is served in the newer one: the first message of
-// a connection is server/discover. Without a response in 5 s, or in half of the time to connect if
-// that is less, or after an error, initialize follows; if the server has ended the connection, in a
-// second one. A server of an older protocol cannot ask: the client does not announce it, and a request
-// for input within a call receives decline.
+// A server that knows this protocol and an older one is served in the newer one: the first message
+// of a connection is server/discover. Without a response in 5 s, or in half of the time to connect
+// if that is less, or after an error, initialize follows; if the server has ended the connection,
+// in a second one. A server of an older protocol cannot ask: the client does not announce it, and a
+// request for input within a call receives decline.
 //
 // # Security
 //
@@ -61,9 +61,9 @@
 // message that is not JSON-RPC, or has a member twice, ends the connection. A panic while the SDK
 // decodes a result ends only that connection.
 //
-// A form has at most 64 KiB, is flat and has no references. A URL is an ASCII http or https URL without
-// credentials. An answer is sent only to a server of the same definition and protocol. A request for a
-// model, or for directories, is an error of the call.
+// A form has at most 64 KiB, is flat and has no references. A URL is an ASCII http or https URL
+// without credentials. An answer is sent only to a server of the same definition and protocol. A
+// request for a model, or for directories, is an error of the call.
 //
 // Time and memory are bounded: a message has at most 16 MiB, 200 levels and 524,288 values, and a
 // listing at most 32 MiB. Replies to a server are written before its next message is read, so that

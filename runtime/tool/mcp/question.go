@@ -79,8 +79,8 @@ type input struct {
 	} `json:"params"`
 }
 
-// Call calls the tool. If the result requires input, the result is a question, and the next call has
-// its answer. The questions of a run that cannot ask are declined.
+// Call calls the tool. If the result requires input, the result is a question, and the next call
+// has its answer. The questions of a run that cannot ask are declined.
 func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
 	for {
 		res, err := r.callOnce(ctx, call)
@@ -182,7 +182,8 @@ func identityOf(def agent.MCPServer) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// exchange returns the state of a question with its answer, and the state of a new call without one.
+// exchange returns the state of a question with its answer, and the state of a new call without
+// one.
 func (s *server) exchange(q *tool.Question) (*exchange, error) {
 	if q == nil {
 		return &exchange{Server: s.identity}, nil
@@ -313,8 +314,8 @@ func (in *input) question() (tool.Question, error) {
 	return q, fmt.Errorf("the server asks in the unknown mode %.80q", p.Mode)
 }
 
-// checkURL returns why a person cannot be asked to open a URL. The text of a permitted URL is what a
-// browser opens: it is ASCII without spaces, and names the host first.
+// checkURL returns why a person cannot be asked to open a URL. The text of a permitted URL is what
+// a browser opens: it is ASCII without spaces, and names the host first.
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {

@@ -226,8 +226,8 @@ func TestAnApprovedCallAsks(t *testing.T) {
 	require.EqualValues(t, 1, runs.Load())
 }
 
-// The answer to a question is no approval: a call that the rules permitted, and no longer permit, is
-// not sent again.
+// The answer to a question is no approval: a call that the rules permitted, and no longer permit,
+// is not sent again.
 func TestNewRulesDecideWhenAQuestionIsAnswered(t *testing.T) {
 	var received atomic.Int32
 	d := openDesk(t, map[string]agent.MCPServer{"s": askerOverHTTP(t, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {

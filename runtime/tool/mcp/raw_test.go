@@ -10,8 +10,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// raw is a server of an older protocol with arbitrary responses: result returns the JSON of the result
-// of a method.
+// raw is a server of an older protocol with arbitrary responses: result returns the JSON of the
+// result of a method.
 func raw(t testing.TB, result func(method string, params json.RawMessage) string) agent.MCPServer {
 	return overHTTP(web(t, rawHandler(result)).URL)
 }

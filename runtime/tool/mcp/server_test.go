@@ -144,9 +144,9 @@ func startChild(role string) {
 	cmd.Start()                                   //nolint:errcheck // the test waits for its word
 }
 
-// single is a server of an older protocol that executes one call at a time: a call of stick blocks all
-// later messages. In the role strict it ends at a message before initialize, and as ignores it does
-// not respond to one.
+// single is a server of an older protocol that executes one call at a time: a call of stick blocks
+// all later messages. In the role strict it ends at a message before initialize, and as ignores it
+// does not respond to one.
 func single(role string) int {
 	initialized := false
 	lines := bufio.NewScanner(os.Stdin)

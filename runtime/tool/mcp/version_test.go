@@ -122,8 +122,8 @@ func TestAQuestionOfAnOlderProtocolIsDeclined(t *testing.T) {
 	require.Equal(t, tool.Result{Output: `{"action":"decline"}`}, call(t, find(t, w.open(stdio(t, "single")), "elicit"), `{}`))
 }
 
-// An approval is valid for the definition of the server. It is compared before the first byte of the
-// response, and without a connection.
+// An approval is valid for the definition of the server. It is compared before the first byte of
+// the response, and without a connection.
 func TestAnApprovalIsForTheDefinitionOfTheServer(t *testing.T) {
 	var ran atomic.Int32
 	handler := streamable(func() *sdk.Server {

@@ -309,7 +309,8 @@ func TestStreamThatDoesNotBegin(t *testing.T) {
 	require.Len(t, list(t, s), 1)
 }
 
-// A server that rejects every message is asked once in each protocol, and not in another connection.
+// A server that rejects every message is asked once in each protocol, and not in another
+// connection.
 func TestAServerThatRejectsEveryMessage(t *testing.T) {
 	for name, row := range map[string]struct {
 		status int

@@ -89,8 +89,8 @@ func (r *Relay) endFree(ctx context.Context, seen map[string]time.Time, after ti
 // waitLeft is the time for which a session that is not stored may wait for its client.
 const waitLeft = time.Hour
 
-// deleteLeft deletes the sessions that are not stored whose hub was killed, or whose client does not
-// continue them.
+// deleteLeft deletes the sessions that are not stored whose hub was killed, or whose client does
+// not continue them.
 func (r *Relay) deleteLeft(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
