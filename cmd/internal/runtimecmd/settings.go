@@ -52,7 +52,7 @@ type settings struct {
 	MetricsAddr  string        `env:"--metrics-addr" flag:"metrics-addr" help:"address to serve GET /metrics on, for Prometheus and without a key (default off)"`
 
 	AgentHome string `env:"AGENT_HOME" key:"agentHome" help:"folder with skills in the working and the home directory (default .agents)"`
-	StateDir  string `env:"AGENT_STATE_DIR" key:"stateDir" help:"directory of sessions and downloaded skills (default agenthost in the user's state directory)"`
+	StateDir  string `env:"AGENT_STATE_DIR" key:"stateDir" help:"directory of sessions, uploads and downloaded skills (default agenthost in the user's state directory)"`
 	BusURL    string `env:"AGENT_BUS_URL" key:"bus" secret:"file" help:"NATS server that connects the replicas of this runtime"`
 
 	AnthropicKey string `env:"ANTHROPIC_API_KEY" secret:"file" help:"key of agents that name the protocol and have none"`
