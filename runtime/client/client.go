@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -242,6 +243,11 @@ func expect(res *http.Response, want string) error {
 
 // send sends a request. The caller closes the body of the response.
 func (c *Client) send(ctx context.Context, method, path, accept string, body any) (*http.Response, error) {
+	return c.sendOn(ctx, new(net.Conn), method, path, accept, body)
+}
+
+// sendOn is send, which sets conn to the connection.
+func (c *Client) sendOn(ctx context.Context, conn *net.Conn, method, path, accept string, body any) (*http.Response, error) {
 	var data bytes.Buffer
 	media := "application/json"
 	switch body := body.(type) {
@@ -263,7 +269,7 @@ func (c *Client) send(ctx context.Context, method, path, accept string, body any
 	var lost error                      // of the first attempt, which the runtime may have accepted
 	for attempt := 1; ; attempt++ {
 		reused := false
-		trace := &httptrace.ClientTrace{GotConn: func(conn httptrace.GotConnInfo) { reused = conn.Reused }}
+		trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { *conn, reused = info.Conn, info.Reused }}
 		req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), method, c.base+path, bytes.NewReader(data.Bytes()))
 		if err != nil {
 			return nil, fmt.Errorf("create request: %w", err)

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net"
 	"net/http"
-	"net/http/httptrace"
 	"sync/atomic"
 	"time"
 
@@ -119,19 +119,16 @@ type Stream struct {
 // event. The caller closes the stream. The end of ctx closes the connection, which cancels the run.
 func (c *Client) Open(ctx context.Context, agentID string, req wire.RunRequest) (*Stream, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &Stream{ctx: ctx, cancel: cancel}
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
-		s.half, _ = info.Conn.(interface{ CloseWrite() error })
-	}})
-	res, err := c.send(ctx, http.MethodPost, runsPath(agentID), "text/event-stream", req) //nolint:bodyclose // Close closes it
+	var conn net.Conn
+	res, err := c.sendOn(ctx, &conn, http.MethodPost, runsPath(agentID), "text/event-stream", req) //nolint:bodyclose // Close closes it
 	if err != nil {
 		cancel()
 		return nil, err
 	}
 
-	s.body = &body{ReadCloser: res.Body, reserve: c.reserve}
-	if res.ProtoMajor != 1 { // other requests use the connection too
-		s.half = nil
+	s := &Stream{ctx: ctx, cancel: cancel, body: &body{ReadCloser: res.Body, reserve: c.reserve}}
+	if res.ProtoMajor == 1 { // otherwise, other requests use the connection too
+		s.half, _ = conn.(interface{ CloseWrite() error })
 	}
 
 	if err := streaming(res); err != nil {

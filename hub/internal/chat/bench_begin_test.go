@@ -1,6 +1,7 @@
 package chat_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -147,5 +148,26 @@ func BenchmarkOpenAnswers(b *testing.B) {
 		}
 		b.ReportMetric(took.Seconds()/float64(b.N), "until-all-first-tokens-s")
 		b.ReportMetric(memory/float64(b.N), "hub-live-KiB/chat")
+	})
+}
+
+// BenchmarkMemoryAfterChats reports how much memory of a hub is resident after 10,000 chats, and
+// after those of all iterations, which have 10,000 each.
+func BenchmarkMemoryAfterChats(b *testing.B) {
+	const n, clients = 10_000, 50
+	engines(b, func(b *testing.B, database string) {
+		url, _, _ := upstream(b, 1, 0)
+		rt := startRole(b, "runtime", url, "")
+		hub := startRole(b, "hub", rt.url, database)
+		var first int64
+		for b.Loop() {
+			for range n / clients {
+				at(b, newSessions(b, hub.url, clients), 0)
+			}
+			first = cmp.Or(first, hub.resident())
+		}
+		b.ReportMetric(float64(first), "KiB-after-10,000")
+		b.ReportMetric(float64(hub.resident()), "KiB-after-all")
+		b.ReportMetric(hub.memory(), "live-KiB-after-all")
 	})
 }

@@ -72,3 +72,12 @@ func (p *process) memory() float64 {
 	require.NoError(p.b, err)
 	return float64(kib)
 }
+
+// resident returns the resident memory in KiB.
+func (p *process) resident() int64 {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.pid))
+	require.NoError(p.b, err)
+	pages, err := strconv.ParseInt(strings.Fields(string(data))[1], 10, 64)
+	require.NoError(p.b, err)
+	return pages * int64(os.Getpagesize()) >> 10
+}
