@@ -29,6 +29,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/protocol/openai"
 )
 
 // issuer is an identity provider of all organizations, without a login page.
@@ -114,6 +115,8 @@ type org struct {
 	key           string   // of its runtimes
 	export        string
 	label         string // of an answer
+
+	response, item, request string // ids at the interface of OpenAI: of a response, its item, and a call that waits
 }
 
 // openOrgs serves two organizations in external mode.
@@ -147,7 +150,10 @@ func runtimeWithFile(t *testing.T, req deploy.Request) (http.Handler, error) {
 	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte(req.Config.SystemPrompt), 0o600); err != nil {
 		return nil, err
 	}
-	rt, err := runtime.New(t.Context(), runtime.Config{CWD: dir, APIKeys: []string{string(req.Env["AGENT_HTTP_API_KEY"])}, Agents: []agent.Agent{req.Config}})
+	rt, err := runtime.New(t.Context(), runtime.Config{
+		CWD: dir, APIKeys: []string{string(req.Env["AGENT_HTTP_API_KEY"])}, Agents: []agent.Agent{req.Config},
+		Protocols: map[string]func(*runtime.Runtime) http.Handler{"/openai/v1": func(rt *runtime.Runtime) http.Handler { return openai.New(openai.Config{Host: rt}) }},
+	})
 	if err == nil {
 		t.Cleanup(func() { require.NoError(t, rt.Close()) })
 	}

@@ -195,6 +195,9 @@ func TestOrganizationsAreIsolated(t *testing.T) {
 	t.Parallel()
 	url := sqlite(t)
 	orgs := openOrgs(t, url)
+	for _, o := range orgs {
+		o.fillOpenAI()
+	}
 	for i, o := range orgs {
 		other := orgs[1-i]
 		before := other.snapshot()
@@ -205,6 +208,7 @@ func TestOrganizationsAreIsolated(t *testing.T) {
 		o.destroy(t, other)
 		requireSame(t, before, other.snapshot())
 		o.fill()
+		o.fillOpenAI()
 	}
 }
 
@@ -265,6 +269,7 @@ func (o *org) foreign(t *testing.T, other *org) {
 			}
 		}
 	}
+	o.foreignOfOpenAI(t, other)
 	for _, id := range []string{other.wait, "x"} {
 		a := o.send(http.MethodPost, o.asking, o.admin, `{"answers":[{"id":"`+id+`","decision":"approve"}]}`)
 		require.Equal(t, http.StatusConflict, a.status, a.text)

@@ -93,6 +93,15 @@ func TestAnswersWithoutTheirEndsUseABudget(t *testing.T) {
 		{"chat", "timeout", "Task", agent.ProtocolAnthropic},
 		{"runtime", "leave", "Task", agent.ProtocolAnthropic},
 		{"runtime", "timeout", "Glob", agent.ProtocolAnthropic},
+		{"completions", "leave", "", agent.ProtocolOpenAI},
+		{"responses", "timeout", "", agent.ProtocolAnthropic},
+		{"responses", "leave", "Glob", agent.ProtocolOpenAI},
+		{"blocking completions", "leave", "", agent.ProtocolAnthropic},
+		{"blocking completions", "timeout", "Task", agent.ProtocolOpenAI},
+		{"blocking responses", "leave", "", agent.ProtocolOpenAI},
+		{"runtime completions", "leave", "", agent.ProtocolOpenAI},
+		{"runtime responses", "leave", "", agent.ProtocolAnthropic},
+		{"runtime responses", "timeout", "", agent.ProtocolOpenAI},
 	} {
 		t.Run(strings.TrimSpace(fmt.Sprintln(row.face, row.end, row.tool, row.protocol)), func(t *testing.T) {
 			t.Parallel()
@@ -116,7 +125,7 @@ func TestAnswersWithoutTheirEndsUseABudget(t *testing.T) {
 				return s.call("GET", "/api/v1/admin/usage", admin, "").want(http.StatusOK)["totals"].(map[string]any)
 			}
 			// Only the text of the agent itself reaches a client before its end.
-			hidden := row.end == "leave" && (row.face == "blocking" || row.tool == "Task")
+			hidden := row.end == "leave" && (strings.HasPrefix(row.face, "blocking") || row.tool == "Task")
 			runs := 0
 			for ; runs < tries; runs++ {
 				if s.abandon(t, v, row.face, row.end == "leave", hidden, admin, key) == http.StatusTooManyRequests {
@@ -143,7 +152,16 @@ func (s *server) abandon(t *testing.T, v *vendor, face string, leave, hidden boo
 	t.Helper()
 	question := strings.Repeat("ask ", billedInput)
 	path, body, header := "/runtime/helper/v1/agents/helper/runs", `{"message":"`+question+`"}`, http.Header{"X-Api-Key": {key}}
+	kind := face[strings.LastIndex(face, " ")+1:]
 	switch {
+	case kind == "completions", kind == "responses":
+		path, header = openAI, http.Header{"Authorization": {"Bearer " + admin}}
+		if strings.HasPrefix(face, "runtime") {
+			path, header = "/runtime/helper"+openAI, http.Header{"Authorization": {"Bearer " + key}}
+		}
+		stream := fmt.Sprint(!strings.HasPrefix(face, "blocking"))
+		body = `{"model":"helper","stream":` + stream + `,"input":"` + question + `","messages":[{"role":"user","content":"` + question + `"}]}`
+		path += map[string]string{"completions": "/chat/completions", "responses": "/responses"}[kind]
 	case face == "chat":
 		const chats = "/api/v1/agents/helper/chat/sessions"
 		path = chats + "/" + s.call("POST", chats, admin, "").want(http.StatusCreated)["id"].(string) + "/messages"
@@ -175,6 +193,9 @@ func (s *server) abandon(t *testing.T, v *vendor, face string, leave, hidden boo
 		return 0
 	}
 	defer res.Body.Close()
+	if res.StatusCode == http.StatusTooManyRequests && res.Header.Get("Retry-After") == "" {
+		t.Error("429 without Retry-After")
+	}
 	if res.StatusCode == http.StatusTooManyRequests || !leave {
 		_, err := io.Copy(io.Discard, res.Body)
 		require.NoError(t, err)

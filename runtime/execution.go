@@ -232,6 +232,7 @@ func (res *result) event() wire.Payload {
 	if res.state == wire.StateFailed {
 		event.IsError, event.Subtype = true, res.subtype
 		event.ErrorType, event.Errors = res.errorType, []string{res.message}
+		event.RetryAfterMs = res.retryAfter.Milliseconds()
 		return event
 	}
 

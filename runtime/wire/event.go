@@ -169,8 +169,9 @@ type Result struct {
 	Pending []Pending `json:"pending,omitempty"`
 
 	// Only after an error.
-	ErrorType string   `json:"error_type,omitempty"`
-	Errors    []string `json:"errors,omitempty"`
+	ErrorType    string   `json:"error_type,omitempty"`
+	Errors       []string `json:"errors,omitempty"`
+	RetryAfterMs int64    `json:"retry_after_ms,omitempty"` // the wait that the API of the model requests
 
 	Truncated bool `json:"truncated,omitempty"` // Result is truncated to fit into an event
 }

@@ -122,6 +122,7 @@ func ErrorOf(ctx context.Context, err error) *wire.Error {
 
 	e := c.server.toError(ctx, err)
 	body := code.Response(e, "")
+	body.RetryAfter = e.RetryAfter
 	if body.Status >= http.StatusInternalServerError && ctx.Err() == nil {
 		c.server.cfg.Logger.WarnContext(context.WithoutCancel(ctx), "request failed", "err", err, "route", c.route.Path)
 	}
@@ -153,7 +154,12 @@ func (s *server) recordDenied(r *http.Request, route *Route, e *wire.Error, err 
 		caller.RoleNow = denied.Roles[0] // it may have changed after authentication
 	}
 
-	return s.cfg.Denied(r, *route, caller, e.Code)
+	at := *route
+	if route.Prefix && s.metrics.methods[r.Method] { // it has any method, also unknown ones
+		at.Method = r.Method
+	}
+
+	return s.cfg.Denied(r, at, caller, e.Code)
 }
 
 // toError converts an error to the response that the client receives.

@@ -19,7 +19,7 @@ import (
 func (m *exchange) begin(ctx context.Context, a *relay.Answer) (runtimewire.RunRequest, error) {
 	m.answer = a
 	run := func(do func(tx *sql.Tx) error) error { return m.s.begins.Tx(ctx, m, do) }
-	if m.after != "" {
+	if m.after != "" || m.before != "" {
 		run = func(do func(tx *sql.Tx) error) error { return m.s.store.DB.Tx(ctx, do) }
 	}
 
@@ -41,7 +41,11 @@ func (m *exchange) insert(ctx context.Context, tx *sql.Tx, change *store.Tx) err
 	}
 
 	size := sizeOf(m.user, m.assistant)
-	began, err := advanceSession(ctx, tx, m.ref, titleOf(m.user.Text), size, m.user.CreatedAt)
+	began, err := advanceSession(ctx, tx, m.ref, m.before, titleOf(m.user.Text), size, m.user.CreatedAt)
+	if m.before != "" && errors.Is(err, wire.NotFound) {
+		err = errContinued
+	}
+
 	if err != nil {
 		return err
 	}

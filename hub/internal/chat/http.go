@@ -115,7 +115,7 @@ func (s *Service) sendMessage(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	caller := api.CallerOf(r)
-	answer, before, err := s.send(r.Context(), caller, r.PathValue("name"), r.PathValue("id"), in, "")
+	answer, before, err := s.send(r.Context(), caller, r.PathValue("name"), r.PathValue("id"), in, Place{})
 	if errors.Is(err, errIncomplete) {
 		return api.Encode(w, http.StatusAccepted, wire.ApprovalResult{State: relay.StatusWaiting})
 	}

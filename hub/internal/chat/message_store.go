@@ -55,12 +55,14 @@ func messagesOf(ctx context.Context, q db.Querier, s session, after, upTo int64)
 		ORDER BY seq`, s.TenantID, s.Key, after, upTo, maxPageBytes)
 }
 
-// isLast fails with wire.Conflict unless the message with a seq is the answer of a run.
+var errContinued = wire.Conflict.New("Another message has continued the session.")
+
+// isLast fails with errContinued unless the message with a seq is the answer of a run.
 func isLast(ctx context.Context, q db.Querier, s session, seq int64, runID string) error {
 	is, err := db.Value[bool](ctx, q, "read last run", `SELECT EXISTS (SELECT 1 FROM chat_messages
 		WHERE tenant_id = $1 AND session_key = $2 AND seq = $3 AND run_id = $4)`, s.TenantID, s.Key, seq, runID)
 	if err == nil && !is {
-		err = wire.Conflict.New("Another message has continued the session.")
+		err = errContinued
 	}
 
 	return err

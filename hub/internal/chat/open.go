@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
@@ -22,6 +23,10 @@ type Opening struct {
 
 	// MaxTurns lowers the limit of the agent. Defaults to that limit.
 	MaxTurns *int
+
+	// Carried means that the client carries the conversation. A session of the caller that has History
+	// continues, and no other one begins.
+	Carried bool
 
 	// Ephemeral means that the session is deleted in the transaction that stores the end of its
 	// answer, unless that waits, and is not listed.
@@ -42,6 +47,31 @@ func (o Opening) check() error {
 	return nil
 }
 
+// Place is the place of a message in a session. The zero value is the end.
+type Place struct {
+	// AfterRun is the run whose answer the message must follow, or "".
+	AfterRun string
+
+	// Talk is the conversation of a client that carries it. Its last turn is the message, which must
+	// follow the other turns, or has the results of calls that wait.
+	Talk []runtimewire.Turn
+}
+
+// setTalk sets what the client has of the session.
+func (m *exchange) setTalk(talk []runtimewire.Turn) {
+	n := len(talk) - 1
+	if n < 0 {
+		return
+	}
+
+	if len(m.input.Answers) > 0 {
+		n-- // the turn with the calls is not a complete answer
+	}
+
+	m.before = relay.Conversation("").Add(talk[:max(n, 0)]...)
+	m.through = m.before.Add(talk[max(n, 0):]...)
+}
+
 // Open is [Service.Send] for the first message of a new session of the caller. If the message is
 // not stored, there is no session.
 func (s *Service) Open(ctx context.Context, caller api.Caller, agentName string, in wire.ChatMessageRequest, o Opening) (*relay.Answer, error) {
@@ -59,6 +89,15 @@ func (s *Service) Open(ctx context.Context, caller api.Caller, agentName string,
 		return nil, err
 	}
 
+	var talk []runtimewire.Turn
+	if o.Carried && !o.Ephemeral {
+		talk = append(slices.Clone(o.History), runtimewire.Turn{Role: roleUser, Content: in.Message})
+		answer, err := s.continueTalk(ctx, caller, ref, in, talk)
+		if answer != nil || err != nil {
+			return answer, err
+		}
+	}
+
 	endpoint, err := s.cfg.Deployments.Endpoint(ctx, caller.TenantID, agentName)
 	if err != nil {
 		return nil, err
@@ -71,6 +110,7 @@ func (s *Service) Open(ctx context.Context, caller api.Caller, agentName string,
 
 	now := m.user.CreatedAt
 	m.caller, m.maxTurns = caller, o.MaxTurns
+	m.setTalk(talk)
 	m.session = session{
 		Key: ref.ID, TenantID: ref.TenantID, UserID: ref.UserID, ID: ref.ID, UserName: caller.UserName, AgentName: agentName,
 		Source: SourceAPI, Ephemeral: o.Ephemeral, Title: titleOf(in.Message), LastMessageAt: now, CreatedAt: now, UpdatedAt: now,
@@ -82,10 +122,31 @@ func (s *Service) Open(ctx context.Context, caller api.Caller, agentName string,
 	return s.relay.Start(ctx, m.run(), relay.Start{Endpoint: endpoint, Store: store, History: history})
 }
 
-// Continue is [Service.Send] for a message that must follow the answer of a run, unless that is "".
-// It fails with wire.Conflict if another message follows.
-func (s *Service) Continue(ctx context.Context, caller api.Caller, agentName, id string, in wire.ChatMessageRequest, after string) (*relay.Answer, error) {
-	answer, _, err := s.send(ctx, caller, agentName, id, in, after)
+// continueTalk sends the last turn of a conversation in the session that has the turns before it. It
+// returns no answer if there is none.
+func (s *Service) continueTalk(ctx context.Context, caller api.Caller, ref reference, in wire.ChatMessageRequest, talk []runtimewire.Turn) (*relay.Answer, error) {
+	before := relay.Conversation("").Add(talk[:len(talk)-1]...)
+	if before == "" {
+		return nil, nil
+	}
+
+	id, err := sessionOf(ctx, s.store.Read(), ref, before)
+	if err != nil || id == "" {
+		return nil, err
+	}
+
+	answer, err := s.Continue(ctx, caller, ref.AgentName, id, in, Place{Talk: talk})
+	if errors.Is(err, wire.Conflict) { // a branch was first
+		return nil, nil
+	}
+
+	return answer, err
+}
+
+// Continue is [Service.Send] for a message that must have its place. It fails with wire.Conflict if
+// another message has it.
+func (s *Service) Continue(ctx context.Context, caller api.Caller, agentName, id string, in wire.ChatMessageRequest, at Place) (*relay.Answer, error) {
+	answer, _, err := s.send(ctx, caller, agentName, id, in, at)
 	if errors.Is(err, errIncomplete) {
 		return nil, nil
 	}

@@ -65,6 +65,10 @@ func (m *exchange) resume(_ context.Context, a *relay.Answer) (runtimewire.RunRe
 			return err
 		}
 
+		if m.session.Conversation != m.before { // the client has another one
+			m.through = ""
+		}
+
 		m.user = message{ID: run.UserMessageID, Seq: former.Seq - 1}
 		m.assistant.RunID = runID
 		if err := a.Reserve(m.changing, tx.Tx, m.run()); err != nil {

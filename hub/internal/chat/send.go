@@ -63,7 +63,7 @@ func checkMessage(in wire.ChatMessageRequest) (wire.ChatMessageRequest, error) {
 // rejects the run, which is stored as a failed answer. With answers, it continues the answer that
 // waits for them, and returns neither if others have to answer too.
 func (s *Service) Send(ctx context.Context, caller api.Caller, agentName, id string, in wire.ChatMessageRequest) (*relay.Answer, *wire.RepeatedMessage, error) {
-	answer, before, err := s.send(ctx, caller, agentName, id, in, "")
+	answer, before, err := s.send(ctx, caller, agentName, id, in, Place{})
 	if errors.Is(err, errIncomplete) {
 		return nil, nil, nil
 	}
@@ -92,9 +92,9 @@ func (s *Service) sent(ctx context.Context, e *earlier) (*wire.RepeatedMessage, 
 // errSent rolls back the transaction of a message that was sent before.
 var errSent = errors.New("the message was sent before")
 
-// send is Send without the text of a message that was sent before. after is the run that the
-// message must follow, or "".
-func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id string, in wire.ChatMessageRequest, after string) (*relay.Answer, *earlier, error) {
+// send is Send without the text of a message that was sent before, for a message that must have
+// that place.
+func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id string, in wire.ChatMessageRequest, at Place) (*relay.Answer, *earlier, error) {
 	in, err := checkMessage(in)
 	if err != nil {
 		return nil, nil, err
@@ -120,7 +120,8 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 		return nil, nil, err
 	}
 
-	m.caller, m.after = caller, after
+	m.caller, m.after = caller, at.AfterRun
+	m.setTalk(at.Talk)
 	store := m.begin
 	if m.again(before) {
 		store = m.restart
@@ -143,6 +144,10 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 	answer, err := s.relay.Start(ctx, m.run(), relay.Start{
 		Endpoint: endpoint, Continues: continues(in), Store: store, FormerRun: former,
 		History: func(ctx context.Context) ([]runtimewire.Turn, string, error) {
+			if n := len(at.Talk); n > 0 {
+				return at.Talk[:n-1], "", nil
+			}
+
 			return historyOf(ctx, s.store.Read(), m.session, m.user.Seq)
 		},
 	})
@@ -222,6 +227,9 @@ type exchange struct {
 	after     string // the run that the message must follow, or ""
 	maxTurns  *int
 
+	// Of a client that carries its conversation: what it has of the session, and that with the message.
+	before, through relay.Conversation
+
 	// Of answers.
 	caller    api.Caller
 	approvers string          // the role whose group is below, or ""
@@ -270,7 +278,7 @@ func (m *exchange) run() relay.AnswerRun {
 	return relay.AnswerRun{
 		ID: m.assistant.RunID, TenantID: m.ref.TenantID, UserID: m.ref.UserID, UserName: m.session.UserName, AgentName: m.ref.AgentName,
 		SessionKey: m.session.Key, SessionID: m.ref.ID, RuntimeSession: m.session.RuntimeSession, Ephemeral: m.session.Ephemeral,
-		UserMessageID: m.user.ID, MessageID: m.assistant.ID, Seq: m.assistant.Seq,
+		Conversation: m.through, UserMessageID: m.user.ID, MessageID: m.assistant.ID, Seq: m.assistant.Seq,
 		Label: m.assistant.AIGC, Hint: m.hint, Notice: m.assistant.Notice, NoticeAt: m.assistant.NoticeAt,
 	}
 }

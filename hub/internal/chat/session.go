@@ -38,6 +38,7 @@ type session struct {
 	RuntimeSession string
 	Waiting        bool // perhaps: the last message decides
 	Ephemeral      bool // deleted with the end of its answer, unless that waits
+	Conversation   relay.Conversation
 	LastMessageAt  time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time

@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -16,7 +17,7 @@ import (
 func noSession() error { return wire.NotFound.New("There is no such chat session.") }
 
 // sessionColumns are the columns that scanSession reads, in its order.
-const sessionColumns = `key, tenant_id, user_id, id, user_name, agent_name, title, source, message_count, size, runtime_session, waiting, ephemeral, last_message_at,
+const sessionColumns = `key, tenant_id, user_id, id, user_name, agent_name, title, source, message_count, size, runtime_session, waiting, ephemeral, conversation, last_message_at,
 	created_at, updated_at`
 
 func scanSession(row db.Scanner) (session, error) {
@@ -25,8 +26,8 @@ func scanSession(row db.Scanner) (session, error) {
 		last             sql.NullInt64
 		created, updated int64
 	)
-	err := row.Scan(&s.Key, &s.TenantID, &s.UserID, &s.ID, &s.UserName, &s.AgentName, &s.Title, &s.Source, &s.Messages, &s.Size, &s.RuntimeSession, &s.Waiting, &s.Ephemeral, &last,
-		&created, &updated)
+	err := row.Scan(&s.Key, &s.TenantID, &s.UserID, &s.ID, &s.UserName, &s.AgentName, &s.Title, &s.Source, &s.Messages, &s.Size, &s.RuntimeSession, &s.Waiting, &s.Ephemeral,
+		&s.Conversation, &last, &created, &updated)
 	s.LastMessageAt, s.CreatedAt, s.UpdatedAt = db.NullTime(last), db.Time(created), db.Time(updated)
 	return s, err
 }
@@ -140,14 +141,28 @@ func deleteSession(ctx context.Context, tx *sql.Tx, s session) (session, string,
 }
 
 // advanceSession reserves the next two seqs of a session, whose row it locks, and returns it. size
-// is that of both messages.
-func advanceSession(ctx context.Context, tx *sql.Tx, ref reference, title string, size int64, now time.Time) (session, error) {
-	s, err := scanSession(tx.QueryRowContext(ctx, `UPDATE chat_sessions SET message_count = message_count + 2, size = size + $2,
+// is that of both messages. The session must have the conversation before the message, unless that
+// is "".
+func advanceSession(ctx context.Context, tx *sql.Tx, ref reference, before relay.Conversation, title string, size int64, now time.Time) (session, error) {
+	s, err := scanSession(tx.QueryRowContext(ctx, `UPDATE chat_sessions SET message_count = message_count + 2, size = size + $2, conversation = '',
 			last_message_at = $1, updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END,
 			title = CASE WHEN title = '' THEN $3 ELSE title END
-		WHERE tenant_id = $4 AND user_id = $5 AND id = $6 AND agent_name = $7 RETURNING `+sessionColumns,
-		db.Micros(now), size, title, ref.TenantID, ref.UserID, ref.ID, ref.AgentName))
+		WHERE tenant_id = $4 AND user_id = $5 AND id = $6 AND agent_name = $7 AND $8 IN ('', conversation) RETURNING `+sessionColumns,
+		db.Micros(now), size, title, ref.TenantID, ref.UserID, ref.ID, ref.AgentName, string(before)))
 	return s, db.WrapOne("update chat session", err, noSession())
+}
+
+// sessionOf returns the id of the session of a user and an agent with a conversation, the latest
+// change first, or "".
+func sessionOf(ctx context.Context, q db.Querier, ref reference, c relay.Conversation) (string, error) {
+	id, err := db.Value[string](ctx, q, "find chat session of conversation", `SELECT id FROM chat_sessions
+		WHERE tenant_id = $1 AND user_id = $2 AND agent_name = $3 AND conversation = $4 AND conversation <> '' AND NOT waiting
+		ORDER BY updated_at DESC LIMIT 1`, ref.TenantID, ref.UserID, ref.AgentName, string(c))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+
+	return id, err
 }
 
 // begin is a message that begins an answer in a session.
@@ -192,7 +207,7 @@ func advanceSessions(ctx context.Context, tx *sql.Tx, all []begin, sessions map[
 		args = append(args, b.TenantID, sessions[b.reference].Key, b.size, b.title)
 	}
 
-	return db.Exec(ctx, tx, "update chat sessions", `UPDATE chat_sessions SET message_count = message_count + 2, size = size + sent.column3,
+	return db.Exec(ctx, tx, "update chat sessions", `UPDATE chat_sessions SET message_count = message_count + 2, size = size + sent.column3, conversation = '',
 			last_message_at = $1, updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END,
 			title = CASE WHEN title = '' THEN sent.column4 ELSE title END
 		FROM `+db.Table(2, len(all), "TEXT", "TEXT", "BIGINT", "TEXT")+` AS sent WHERE tenant_id = sent.column1 AND key = sent.column2`, args...)
@@ -209,7 +224,7 @@ func lockSession(ctx context.Context, tx *sql.Tx, tenantID, userID, id string) (
 // the runtime no longer fits.
 func replaceSession(ctx context.Context, tx *sql.Tx, s session) error {
 	err := db.Exec(ctx, tx, "replace chat session", `UPDATE chat_sessions SET user_name = $1, user_search = $2, agent_name = $3, title = $4, message_count = $5,
-			last_message_at = $6, created_at = $7, updated_at = $8, size = $11, runtime_session = '', waiting = FALSE
+			last_message_at = $6, created_at = $7, updated_at = $8, size = $11, runtime_session = '', waiting = FALSE, conversation = ''
 		WHERE tenant_id = $9 AND key = $10`, s.UserName, userSearch(s.UserName, s.UserID), s.AgentName, s.Title, s.Messages,
 		db.NullMicros(s.LastMessageAt), db.Micros(s.CreatedAt), db.Micros(s.UpdatedAt), s.TenantID, s.Key, s.Size)
 	if err == nil {

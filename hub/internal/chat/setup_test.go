@@ -119,6 +119,7 @@ type config struct {
 	now    func() time.Time
 	wrap   func(http.Handler) http.Handler
 	lease  time.Duration // defaults to a minute
+	rate   int           // of requests of a user
 
 	uncounted bool // without package usage
 	alone     bool // hubs that have joined before are removed
@@ -167,7 +168,13 @@ func open(t *testing.T, url string, change ...func(*config)) *server {
 	face, err := openai.New(openai.Config{Chats: s.service, Agents: s.agents, Live: s.live})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, face.Close()) })
-	s.Server = apitest.Serve(t, apitest.Config{Audit: audit, Wrap: cfg.wrap}, slices.Concat(s.service.Routes(), s.pushes.Routes(), s.usage.Routes(), face.Routes()))
+	wrap := func(h http.Handler) http.Handler {
+		if cfg.wrap != nil {
+			h = cfg.wrap(h)
+		}
+		return valid(t, h)
+	}
+	s.Server = apitest.Serve(t, apitest.Config{Audit: audit, Wrap: wrap, UserRate: cfg.rate}, slices.Concat(s.service.Routes(), s.pushes.Routes(), s.usage.Routes(), face.Routes()))
 	return s
 }
 

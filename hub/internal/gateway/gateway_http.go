@@ -70,6 +70,10 @@ func (s *Service) serveProxy(w http.ResponseWriter, r *http.Request) error {
 		return wire.NotFound
 	}
 
+	if r.Method == http.MethodGet && path == openAI+"responses" {
+		return errSocket
+	}
+
 	cancel := r.Method == http.MethodPost && isCancel(path)
 	if r.Method == http.MethodPost && !cancel { // in every protocol, this begins a run
 		if err := api.TakeRate(w, r); err != nil {
@@ -92,6 +96,9 @@ func (s *Service) serveProxy(w http.ResponseWriter, r *http.Request) error {
 
 	return s.forward(w, r, x)
 }
+
+// errSocket is the error of a WebSocket connection, whose runs would not count for the budget.
+var errSocket = wire.InvalidRequest.New("A runtime has no WebSocket connections here: send POST requests, or use /openai/v1/responses of the hub.")
 
 // openAI begins the paths of the protocol of OpenAI in a runtime.
 const openAI = "openai/v1/"

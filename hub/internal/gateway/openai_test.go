@@ -40,6 +40,12 @@ func TestRunsOfOpenAIAtTheRuntime(t *testing.T) {
 		anyone.Do(http.MethodGet, "/runtime/a/openai/v1/models", nil, "Authorization", "Bearer no").Want(http.StatusUnauthorized)
 		anyone.Do(http.MethodGet, "/runtime/a/v1/agents", nil, key...).Want(http.StatusUnauthorized)
 
+		for _, upgrade := range []string{"", "websocket"} {
+			socket := anyone.Do(http.MethodGet, "/runtime/a/openai/v1/responses", nil, append(key, "Connection", "Upgrade", "Upgrade", upgrade)...)
+			require.Contains(t, socket.Want(http.StatusBadRequest)["error"].(map[string]any)["message"], "use /openai/v1/responses of the hub")
+			anyone.Do(http.MethodGet, "/runtime/a/openai/v1/responses", nil, "Connection", "Upgrade", "Upgrade", upgrade).Want(http.StatusUnauthorized)
+		}
+
 		chat := map[string]any{"model": "a", "messages": []any{map[string]any{"role": "user", "content": "hello"}}}
 		response := map[string]any{"model": "a", "input": "hello"}
 		for n, request := range []struct {

@@ -108,7 +108,10 @@ func (s *server) admit(b *background) error {
 	case s.life.Err() != nil:
 		return &failure{status: http.StatusServiceUnavailable, message: "the server is stopping"}
 	case s.active >= s.cfg.MaxBackground:
-		return &failure{status: http.StatusTooManyRequests, message: fmt.Sprintf("there are %d background responses in progress", s.active), code: codeRate}
+		return &failure{
+			status: http.StatusTooManyRequests, message: fmt.Sprintf("there are %d background responses in progress", s.active), code: codeRate,
+			retryAfter: 5 * time.Second,
+		}
 	}
 
 	s.active++

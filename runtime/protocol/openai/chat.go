@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+	"iter"
 	"net/http"
 	"strings"
 
@@ -125,13 +126,27 @@ func (s *server) completeChat(w http.ResponseWriter, r *http.Request, _ httprout
 // does not, the run has the whole conversation.
 func (c *chat) execute(ctx context.Context, run chatRun) error {
 	if run.answering != nil {
-		err := c.receive(c.s.cfg.Host.Run(ctx, c.agentID, *run.answering), c.handle)
+		err := c.receive(c.events(ctx, *run.answering, run.talk), c.handle)
 		if c.runID != "" || !isNotWaiting(err) {
 			return err
 		}
 	}
 
-	return c.receive(c.s.cfg.Host.Run(ctx, c.agentID, run.fresh), c.handle)
+	return c.receive(c.events(ctx, run.fresh, run.talk), c.handle)
+}
+
+// talking is a [Host] that finds the conversation that a client carries.
+type talking interface {
+	RunTalk(ctx context.Context, agentID string, run wire.RunRequest, talk []wire.Turn) iter.Seq2[wire.Event, error]
+}
+
+// events executes a run of a conversation.
+func (c *chat) events(ctx context.Context, run wire.RunRequest, talk conversation) iter.Seq2[wire.Event, error] {
+	if host, ok := c.s.cfg.Host.(talking); ok {
+		return host.RunTalk(ctx, c.agentID, run, talk)
+	}
+
+	return c.s.cfg.Host.Run(ctx, c.agentID, run)
 }
 
 func (c *chat) handle(event wire.Event) error {

@@ -148,6 +148,8 @@ type chatRun struct {
 	// answering continues the session that waits for the results at the end of the conversation. It is
 	// nil if there are none.
 	answering *wire.RunRequest
+
+	talk conversation // of the request
 }
 
 // run returns the run of a valid request.
@@ -180,7 +182,7 @@ func (req *chatRequest) run() (chatRun, error) {
 		run.Inputs, run.ClientTools = []string{runvalue.InputClientTool}, tools
 	}
 
-	out := chatRun{fresh: run}
+	out := chatRun{fresh: run, talk: talk}
 	if session, answers := req.answers(); len(answers) > 0 {
 		out.answering = &wire.RunRequest{
 			SessionID: &session, Answers: answers, Stream: run.Stream, Metadata: run.Metadata, Inputs: run.Inputs, ClientTools: run.ClientTools,
@@ -210,8 +212,11 @@ func (m *chatMessage) appendTo(talk *conversation, names map[string]string) erro
 
 		talk.add(runvalue.RoleUser, text)
 	case runvalue.RoleAssistant:
+		if text == "" { // otherwise, a refusal states what the agent may not do
+			text = m.Refusal
+		}
+
 		talk.add(runvalue.RoleAssistant, text)
-		talk.add(runvalue.RoleAssistant, m.Refusal)
 		for _, call := range m.ToolCalls {
 			if call.Type != "function" && call.Type != "" {
 				return fmt.Errorf("has a call of the type %q", call.Type)

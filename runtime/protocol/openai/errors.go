@@ -3,7 +3,9 @@ package openai
 import (
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/runvalue"
@@ -16,6 +18,7 @@ type failure struct {
 	message     string
 	param, code string // null if they are empty
 	ran         bool   // a run was executed: clients must not repeat the request on their own
+	retryAfter  time.Duration
 }
 
 func (f *failure) Error() string { return f.message }
@@ -87,6 +90,10 @@ func rejected(err rejection) *failure {
 		f.code = strings.ReplaceAll(strings.ToLower(body.Error), " ", "_")
 	}
 
+	if host, ok := err.(interface{ RetryAfter() time.Duration }); ok {
+		f.retryAfter = host.RetryAfter()
+	}
+
 	if body.Reason != "" {
 		f.message += ": " + body.Reason
 	}
@@ -104,15 +111,23 @@ func rejected(err rejection) *failure {
 // Fail responds with an error.
 func (s *server) Fail(w http.ResponseWriter, _ *http.Request, err error) {
 	f := s.failureOf(w, err)
-	switch {
-	case f.ran:
+	if f.ran {
 		w.Header().Set("X-Should-Retry", "false")
-	case f.status == http.StatusServiceUnavailable:
+	}
+
+	switch {
+	case f.retryAfter > 0:
+		seconds := (min(f.retryAfter, maxRetryAfter) + time.Second - 1) / time.Second
+		w.Header().Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
+	case f.status == http.StatusServiceUnavailable && !f.ran:
 		w.Header().Set("Retry-After", "1")
 	}
 
 	_ = httpapi.WriteJSON(w, f.status, f.body()) // a struct of strings can be encoded
 }
+
+// maxRetryAfter bounds the wait that a host requests: a budget may last for a month.
+const maxRetryAfter = 31 * 24 * time.Hour
 
 // failureOf returns the error as the client receives it. The log has an internal error.
 func (s *server) failureOf(w http.ResponseWriter, err error) *failure {
@@ -149,9 +164,12 @@ func failed(p *wire.Result) *failure {
 		f.message = p.Errors[0]
 	}
 
+	f.retryAfter = time.Duration(min(p.RetryAfterMs, maxRetryAfter.Milliseconds())) * time.Millisecond
+
 	switch p.ErrorType {
 	case runvalue.ErrorTypeRateLimit:
 		f.status, f.code = http.StatusTooManyRequests, codeRate
+		f.ran = p.NumTurns != 1 || p.TotalTurns > 0 // otherwise, the first call of the model: no tool was executed
 	case runvalue.ErrorTypePromptTooLong:
 		f.status, f.code = http.StatusBadRequest, codeContext
 	}

@@ -31,7 +31,12 @@ import (
 // in which a host with users finds who sent it.
 //
 // If an error has a method Rejection() (status int, body wire.ErrorBody), the client receives this
-// status and the text of the body. Other errors are internal: the log has them.
+// status and the text of the body. Other errors are internal: the log has them. If it has a method
+// RetryAfter() time.Duration, the response has the header Retry-After.
+//
+// If the host has a method RunTalk, that executes the runs of Chat Completions, whose clients carry
+// their conversations: it is Run with the turns of the request, of which the last one is the message
+// of the run, or has its answers.
 type Host interface {
 	// Agents returns the agents that the caller may use.
 	Agents(ctx context.Context) ([]wire.AgentSummary, error)

@@ -23,7 +23,8 @@ const maxWaiting = 8
 type socket struct {
 	s       *server
 	w       http.ResponseWriter // for the ids of the request
-	request context.Context
+	request context.Context     // ends with the access of the client
+	line    context.Context     // of the connection, which ends after request
 	conn    *websocket.Conn
 	fail    context.CancelCauseFunc // ends the response in progress
 
@@ -45,6 +46,7 @@ type message struct {
 var (
 	errTooManyMessages = errors.New("more requests wait than are accepted")
 	errStopping        = errors.New("the server is stopping")
+	errDenied          = errors.New("the access of the client has ended")
 )
 
 // openSocket handles GET /responses, the WebSocket form of POST /responses.
@@ -81,7 +83,10 @@ func (s *server) openSocket(w http.ResponseWriter, r *http.Request, _ httprouter
 	defer cancel(nil)
 	stop := context.AfterFunc(s.life, func() { cancel(errStopping) })
 	defer stop()
-	c := &socket{s: s, w: w, request: r.Context(), conn: conn, fail: cancel, memory: &httpapi.Memory{Reserve: s.cfg.Host.Reserve}}
+	c := &socket{
+		s: s, w: w, request: r.Context(), line: context.WithoutCancel(r.Context()), conn: conn, fail: cancel,
+		memory: &httpapi.Memory{Reserve: s.cfg.Host.Reserve},
+	}
 	defer c.memory.Release()
 	c.serve(ctx)
 	return nil
@@ -155,6 +160,8 @@ func (c *socket) respondAll(ctx context.Context, messages <-chan message) (webso
 			return websocket.StatusNormalClosure, "the connection is idle"
 		case <-life.C:
 			life.Reset(0)
+		case <-c.request.Done():
+			return websocket.StatusPolicyViolation, errDenied.Error()
 		case <-c.s.life.Done():
 			return websocket.StatusGoingAway, errStopping.Error()
 		}
@@ -167,7 +174,7 @@ func (c *socket) read(messages chan<- message) {
 	defer close(messages)
 	defer c.fail(nil)
 	for {
-		kind, body, err := c.conn.Reader(c.request)
+		kind, body, err := c.conn.Reader(c.line)
 		if err != nil {
 			return
 		}
@@ -323,7 +330,7 @@ func (s *socketSink) Flush() {}
 
 // send sends a message. The connection is closed if the client does not read it.
 func (c *socket) send(data []byte) error {
-	ctx, cancel := context.WithTimeout(c.request, c.writeTimeout())
+	ctx, cancel := context.WithTimeout(c.line, c.writeTimeout())
 	defer cancel()
 	return c.conn.Write(ctx, websocket.MessageText, data)
 }

@@ -90,6 +90,7 @@ type Config struct {
 	Audit     store.Audit                     // for Server.Audit, which needs an auditlog.Store. Optional.
 	Translate func(error) *wire.Error         // of errors of other packages, after that of the database. Optional.
 	Wrap      func(http.Handler) http.Handler // Optional.
+	UserRate  int                             // as in api.Config
 }
 
 // Server serves routes until the test ends.
@@ -108,6 +109,7 @@ func Serve(t testing.TB, cfg Config, routes []api.Route) *Server {
 	handler, err := api.New(api.Config{
 		Logger:       slog.New(slog.NewJSONHandler(s.Log, nil)),
 		Authenticate: authenticate,
+		UserRate:     cfg.UserRate,
 		Translate: func(err error) *wire.Error {
 			if db.Unavailable(err) {
 				return &wire.Error{Code: wire.Unavailable, RetryAfter: time.Second, Cause: err}

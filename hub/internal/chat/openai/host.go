@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat"
@@ -57,13 +58,19 @@ func (h *host) Agents(ctx context.Context) ([]runtimewire.AgentSummary, error) {
 
 // Run implements the host: it sends a message of a chat, and yields the events of the answer.
 func (h *host) Run(ctx context.Context, agentID string, req runtimewire.RunRequest) iter.Seq2[runtimewire.Event, error] {
+	return h.RunTalk(ctx, agentID, req, nil)
+}
+
+// RunTalk implements the host. A client that carries its conversation continues the chat that has
+// the turns before the last one.
+func (h *host) RunTalk(ctx context.Context, agentID string, req runtimewire.RunRequest, talk []runtimewire.Turn) iter.Seq2[runtimewire.Event, error] {
 	return func(yield func(runtimewire.Event, error) bool) {
 		caller := callerOf(ctx)
 		admitted, done := h.cfg.Admit(ctx, caller, rbac.Group{}) // a background response outlives its request
 		defer done()
 		admitted, cancel := context.WithCancel(admitted)
 		defer cancel()
-		answer, err := h.start(admitted, caller, agentID, req)
+		answer, err := h.start(admitted, caller, agentID, req, talk)
 		if err != nil {
 			yield(runtimewire.Event{}, err)
 			return
@@ -78,7 +85,7 @@ func (h *host) Run(ctx context.Context, agentID string, req runtimewire.RunReque
 }
 
 // start sends the message.
-func (h *host) start(ctx context.Context, caller api.Caller, agentID string, req runtimewire.RunRequest) (*relay.Answer, error) {
+func (h *host) start(ctx context.Context, caller api.Caller, agentID string, req runtimewire.RunRequest, talk []runtimewire.Turn) (*relay.Answer, error) {
 	if ctx.Value(ratedKey{}) == nil {
 		if err := api.CountRate(ctx); err != nil {
 			return nil, rejected(ctx, err)
@@ -92,17 +99,17 @@ func (h *host) start(ctx context.Context, caller api.Caller, agentID string, req
 	in := wire.ChatMessageRequest{Message: req.Message, Inputs: req.Inputs, ClientTools: req.ClientTools, Answers: req.Answers}
 	if req.SessionID == nil {
 		answer, err := h.cfg.Chats.Open(ctx, caller, agentID, in, chat.Opening{
-			History: req.History, Ephemeral: req.Store != nil && !*req.Store, MaxTurns: req.MaxTurns,
+			History: req.History, Carried: talk != nil, Ephemeral: req.Store != nil && !*req.Store, MaxTurns: req.MaxTurns,
 		})
 		return answer, ofAgent(ctx, err)
 	}
 
-	after := ""
+	at := chat.Place{Talk: talk}
 	if req.AfterRunID != nil {
-		after = *req.AfterRunID
+		at.AfterRun = *req.AfterRunID
 	}
 
-	answer, err := h.cfg.Chats.Continue(ctx, caller, agentID, *req.SessionID, in, after)
+	answer, err := h.cfg.Chats.Continue(ctx, caller, agentID, *req.SessionID, in, at)
 	switch {
 	case errors.Is(err, wire.NotFound):
 		return nil, &taken{runvalue.UnknownSession}
@@ -179,6 +186,9 @@ func (e *rejection) Rejection() (int, runtimewire.ErrorBody) {
 
 	return e.err.Status, runtimewire.ErrorBody{Error: strings.ToUpper(title[:1]) + title[1:], Reason: e.text()}
 }
+
+// RetryAfter returns the wait that the error requests.
+func (e *rejection) RetryAfter() time.Duration { return e.err.RetryAfter }
 
 // text returns the message with the faults of fields.
 func (e *rejection) text() string {

@@ -47,6 +47,8 @@ type AnswerRun struct {
 	RuntimeSession string // the session of the runtime that was continued last, or ""
 	Ephemeral      bool   // the session is deleted with the end of the answer, unless that waits
 
+	Conversation Conversation // up to the message, if a client carries it
+
 	UserMessageID string
 	MessageID     string // of the answer
 	Seq           int64  // of the answer

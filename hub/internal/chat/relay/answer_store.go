@@ -49,14 +49,14 @@ func saveAnswers(ctx context.Context, tx *sql.Tx, all []*Answer, hubID string, n
 		}
 
 		size := a.final.size() + len(a.pending)
-		sessions = append(sessions, a.run.TenantID, a.run.SessionKey, a.nextSession(), size, a.pending != "")
+		sessions = append(sessions, a.run.TenantID, a.run.SessionKey, a.nextSession(), size, a.pending != "", string(a.conversation()))
 		runs = append(runs, a.run.ID)
 	}
 
 	exist, err := db.Values[string](ctx, tx, "update chat sessions", `UPDATE chat_sessions
 		SET updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END, runtime_session = ended.column3, size = size + ended.column4,
-			waiting = ended.column5
-		FROM `+db.Table(2, len(all), "TEXT", "TEXT", "TEXT", "BIGINT", "BOOLEAN")+` AS ended
+			waiting = ended.column5, conversation = ended.column6
+		FROM `+db.Table(2, len(all), "TEXT", "TEXT", "TEXT", "BIGINT", "BOOLEAN", "TEXT")+` AS ended
 		WHERE tenant_id = ended.column1 AND key = ended.column2 RETURNING key`, sessions...)
 	if err != nil {
 		return err

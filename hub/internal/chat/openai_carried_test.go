@@ -1,0 +1,196 @@
+package chat_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/internal/aigc"
+	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
+	"github.com/seed93082962/agenthost/internal/db/dbtest"
+	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+)
+
+// textsOf returns the texts of each chat, the latest change first.
+func textsOf(c *apitest.Client) (all []string) {
+	for _, chat := range listed(c) {
+		var texts []string
+		for _, m := range messages(c, sessions+"/"+chat["id"].(string)) {
+			texts = append(texts, m["text"].(string))
+		}
+		all = append(all, strings.Join(texts, "|"))
+	}
+	return all
+}
+
+// complete returns the content of a completion of a conversation.
+func complete(c *apitest.Client, texts ...string) string {
+	return contentOf(c.Post(completions, asked(texts...)).Want(http.StatusOK))
+}
+
+// A client that carries its conversation continues the chat that has exactly this conversation. A
+// branch is another chat, and of two chats with the same conversation, the last one continues.
+func TestCarriedConversationsContinueTheirChats(t *testing.T) {
+	each(t, nil, func(t *testing.T, s *server) {
+		up := modelSaying("Right.")(t)
+		s.deploy(up)
+		ada := s.ada()
+		complete(ada, "one")
+		complete(ada, "one", "Right.", "two")
+		require.Equal(t, []string{"one|Right.|two|Right."}, textsOf(ada))
+		sent := string(up.Requests()[1].Body)
+		for _, text := range []string{"one", "Right.", "two"} {
+			require.Equal(t, 1, strings.Count(sent, `"`+text+`"`), sent)
+		}
+
+		complete(ada, "one", "Right.", "again") // a branch
+		require.Equal(t, []string{"one|Right.|again|Right.", "one|Right.|two|Right."}, textsOf(ada))
+		complete(ada, "one", "Right.", "two") // a regenerated answer
+		require.Len(t, textsOf(ada), 3)
+		stream := receives(t, ada.Request(http.MethodPost, completions, plus(asked("one", "Right.\n", "two", "Right.", "three"), "stream", true))).rest()
+		require.Equal(t, "[DONE]", stream[len(stream)-1].raw)
+		require.Equal(t, []string{"one|Right.|two|Right.|three|Right.", "one|Right.|again|Right.", "one|Right.|two|Right."}, textsOf(ada), "the last one continues")
+		complete(ada, "one", "Right.", "two", "Right.", "three")
+		require.Equal(t, []string{"one|Right.|two|Right.|three|Right.", "one|Right.|two|Right.|three|Right.", "one|Right.|again|Right."}, textsOf(ada), "then the other one")
+
+		for _, texts := range [][]string{
+			{"one", "Wrong.", "two"}, {"One", "Right.", "two", "Right.", "three"}, {"one", "Right.\n\nRight.", "two"}, {"one\n\nRight.", "Right.", "two"},
+		} {
+			before := len(textsOf(ada))
+			complete(ada, texts...)
+			require.Len(t, textsOf(ada), before+1, "%q", texts)
+		}
+		before := textsOf(ada)
+		for _, other := range []*apitest.Client{s.As("acme", "bob", rbac.Member), s.As("zeta", "ada", rbac.Member)} {
+			complete(other, "one", "Right.", "two", "Right.", "three", "Right.", "four")
+			require.Equal(t, []string{"one|Right.|two|Right.|three|Right.|four|Right."}, textsOf(other))
+		}
+		require.Equal(t, before, textsOf(ada))
+		s.exec(`UPDATE chat_sessions SET agent_name = 'idle'`)
+		complete(ada, "one", "Right.", "again", "Right.", "more")
+		require.Len(t, listed(ada), len(before)+1, "chats of other agents")
+	})
+}
+
+// Requests of one conversation at the same time: one continues the chat, and the others branch.
+func TestBranchesOfACarriedConversation(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		a, b := open(t, url), open(t, url)
+		a.deploy(modelSaying("Right.")(t))
+		b.endpoint.Store(a.endpoint.Load())
+		complete(a.ada(), "one")
+		var wg sync.WaitGroup
+		for i := range 8 {
+			c := []*server{a, b}[i%2].ada()
+			wg.Go(func() {
+				if text := c.Post(completions, asked("one", "Right.", "two")).Text; !strings.Contains(text, `"content":"Right."`) {
+					t.Error(text)
+				}
+			})
+		}
+		wg.Wait()
+		all := textsOf(a.ada())
+		require.Len(t, all, 8)
+		for _, texts := range all {
+			require.Equal(t, "one|Right.|two|Right.", texts)
+		}
+	}, series...)
+}
+
+// What the client does not have ends the conversation of a chat: a message of another program, an
+// answer that failed, and one that is not stored. A runtime that has lost the session gets the
+// conversation of the request.
+func TestEndsOfCarriedConversations(t *testing.T) {
+	each(t, nil, func(t *testing.T, s *server) {
+		up := modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Choose(func(r *modeltest.Request) modeltest.Reply {
+			if strings.Contains(string(r.Body), `"fail"`) {
+				return modeltest.Status(http.StatusInternalServerError)
+			}
+			return modeltest.Stream(modeltest.Text("Right."))
+		})))
+		s.deploy(up)
+		ada := s.ada()
+		complete(ada, "one")
+		say(t, ada, sessions+"/"+listed(ada)[0]["id"].(string), "of the console")
+		complete(ada, "one", "Right.", "two")
+		require.Equal(t, []string{"one|Right.|two|Right.", "one|Right.|of the console|Right."}, textsOf(ada))
+		complete(ada, "one", "Right.", "of the console", "Right.", "three")
+		require.Len(t, textsOf(ada), 3, "the client has not sent it")
+
+		s.deploy(up)
+		complete(ada, "one", "Right.", "of the console", "Right.", "three", "Right.", "four")
+		require.Equal(t, "one|Right.|of the console|Right.|three|Right.|four|Right.", textsOf(ada)[0])
+		require.Len(t, textsOf(ada), 3)
+		sent := string(up.Requests()[len(up.Requests())-1].Body)
+		for _, text := range []string{"one", "of the console", "three", "four"} {
+			require.Equal(t, 1, strings.Count(sent, `"`+text+`"`), sent)
+		}
+
+		failsAs(t, ada.Post(completions, asked("one", "Right.", "two", "Right.", "fail")), http.StatusBadGateway)
+		require.Equal(t, "one|Right.|two|Right.|fail|", textsOf(ada)[0])
+		complete(ada, "one", "Right.", "two", "Right.", "after the failure")
+		require.Len(t, textsOf(ada), 4)
+
+		ada.Post(completions, plus(asked("one", "Right.", "two", "Right.", "after the failure", "Right.", "secret"), "store", false)).Want(http.StatusOK)
+		require.NotContains(t, strings.Join(textsOf(ada), ""), "secret")
+		complete(ada, "one", "Right.", "two", "Right.", "after the failure", "Right.", "stored")
+		require.Len(t, textsOf(ada), 4, "what is not stored changes no chat")
+		s.service.Reject()
+		failsAs(t, ada.Post(completions, asked("one", "Right.", "two", "Right.", "after the failure", "Right.", "stored", "Right.", "last")), http.StatusServiceUnavailable)
+	})
+}
+
+// The client sends the notice of an answer with its text.
+func TestLabelsOfCarriedConversations(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []aigc.Mode{aigc.ModeAppend, aigc.ModePrepend, aigc.ModeHint, aigc.ModeOff} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			s := open(t, sqlite(t), func(cfg *config) { cfg.Labels = labels{mode, "AI 生成"} })
+			s.deploy(modelSaying("Right.")(t))
+			ada := s.ada()
+			first := complete(ada, "one")
+			second := complete(ada, "one", first, "two")
+			complete(ada, "one", first, "two", second, "three")
+			require.Len(t, listed(ada), 1)
+		})
+	}
+}
+
+// Calls of client tools are a part of the conversation. What the client has changed before their
+// results is another one.
+func TestToolsOfCarriedConversations(t *testing.T) {
+	each(t, nil, func(t *testing.T, s *server) {
+		ada := s.ada()
+		body := func(all ...any) object {
+			return object{"model": "helper", "messages": all, "tools": []any{object{"type": "function", "function": object{"name": "open"}}}}
+		}
+		user := func(text string) any { return object{"role": "user", "content": text} }
+		for chats, change := range []string{"go", "gone"} {
+			s.deploy(modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Hello.")),
+				modeltest.Stream(modeltest.Text("I open."), modeltest.ToolCall("t1", "open", `{"page":1}`)),
+				modeltest.Stream(modeltest.ToolCall("t2", "open", `{"page":2}`)), modeltest.Stream(modeltest.Text("Done.")),
+				modeltest.Stream(modeltest.Text("Bye."))))
+			talk := []any{user("hi")}
+			next := func(with ...any) {
+				res := ada.Post(completions, body(append(talk, with...)...)).Want(http.StatusOK)
+				talk = append(append(talk, with...), res["choices"].([]any)[0].(object)["message"])
+			}
+			next()
+			next(user("go"))
+			talk[len(talk)-2] = user(change)
+			for range 2 {
+				id := talk[len(talk)-1].(object)["tool_calls"].([]any)[0].(object)["id"]
+				next(object{"role": "tool", "tool_call_id": id, "content": "a page"})
+			}
+			require.Equal(t, "Done.", talk[len(talk)-1].(object)["content"])
+			next(user("bye"))
+			require.Len(t, listed(ada), 1+2*chats, "%q", textsOf(ada))
+		}
+	})
+}
