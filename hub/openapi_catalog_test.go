@@ -167,7 +167,7 @@ const coder = `{"name":"coder","title":"Coder","titleEn":"Coder","description":"
 	"providerId":"demo","model":"demo","systemPrompt":"You write code.\n","maxTurns":7,"permissionMode":"plan","allowedTools":["Read","weather"],"disallowedTools":["Write"],
 	"tools":["Read","weather"],"skills":["review"],"mcps":["web"],"knowledge":["faq",{"name":"handbook","description":"for coders"}],
 	"subagents":{"reviewer":{"description":"Reviews","prompt":"Review.","tools":[],"maxTurns":3}},"settingSources":["project"],
-	"access":{"users":["max"],"groups":["staff"],"everyone":true},"maxOutputTokens":2000,"contextWindow":100000,"temperature":0.5,"thinking":{"type":"adaptive","effort":"low"},"extraUserSkillDirs":["/srv/skills"],"commandEnv":{"GIT_AUTHOR_NAME":"Coder"},
+	"access":{"users":["max"],"groups":["staff"],"everyone":true},"maxOutputTokens":2000,"contextWindow":100000,"temperature":0.5,"thinking":{"type":"adaptive","effort":"low"},"extraUserSkillDirs":["/srv/skills"],"commandEnv":{"GIT_AUTHOR_NAME":"Coder"},"outputSchema":{"type":"object"},
 	"limits":{"runTimeout":"10m","llmIdleTimeout":"90s","toolTimeout":"1m","mcpConnectTimeout":"5s","mcpStartTimeout":"10m","maxToolOutputBytes":1000,"maxResponseBytes":1000},
 	"deployment":{"memory":"512Mi","cpu":"500m","processes":64,"replicas":1}}`
 
@@ -182,7 +182,7 @@ func (c *contract) agents(admin string) {
 	c.faulty("POST", agents, admin, `{}`, with(`,"name":"manifest"`), with(`,"name":"A"`), with(`,"providerId":""`), with(`,"providerId":"`+unknownID+`"`),
 		with(`,"maxTurns":0`), with(`,"permissionMode":"root"`), with(`,"tools":["Read","Read"]`), with(`,"settingSources":["etc"]`),
 		with(`,"subagents":{"r":{"description":"","prompt":""}}`), with(`,"allowedTools":[""]`), with(`,"sandbox":{"mode":"on"}`), with(`,"sandbox":{"write":["a\u0007"]}`), with(`,"skills":["`+unknownID+`"]`),
-		with(`,"temperature":3`), with(`,"thinking":{"type":"deep"}`), with(`,"extraUserSkillDirs":["skills"]`), with(`,"commandEnv":{"A-B":"x"}`), with(`,"limits":{"runTimeout":"-1s"}`), with(`,"access":{"users":[""]}`), with(`,"deployment":{"memory":"1GB"}`),
+		with(`,"temperature":3`), with(`,"thinking":{"type":"deep"}`), with(`,"extraUserSkillDirs":["skills"]`), with(`,"commandEnv":{"A-B":"x"}`), with(`,"outputSchema":{"type":"array"}`), with(`,"limits":{"runTimeout":"-1s"}`), with(`,"access":{"users":[""]}`), with(`,"deployment":{"memory":"1GB"}`),
 		with(`,"deployment":{"cpu":"1"}`), with(`,"deployment":{"processes":8}`), with(`,"deployment":{"replicas":101}`))
 	for _, list := range []string{agents, public} {
 		c.unpaged(list, admin)

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/runvalue"
+	"github.com/seed93082962/agenthost/runtime/internal/engine"
 	"github.com/seed93082962/agenthost/runtime/internal/upload"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -94,7 +96,7 @@ func hasMessage(req *wire.RunRequest) bool {
 	return strings.TrimSpace(req.Message) != "" || len(req.Content) > 0
 }
 
-// content is what the model receives of the messages of a request.
+// content is what the model receives of a request.
 type content struct {
 	uploads *upload.Store
 	memory  *httpapi.Memory
@@ -102,10 +104,11 @@ type content struct {
 
 	parts   []model.Block // of the message, in addition to its text
 	history []model.Message
+	output  *engine.OutputSchema // nil for any text
 }
 
-// read reads the messages of a request.
-func (c *content) read(req *wire.RunRequest) error {
+// read reads the messages of a request, and the schema of its output.
+func (c *content) read(e *engine.Engine, req *wire.RunRequest) error {
 	c.history = historyMessages(req.History)
 	for i := range req.History {
 		blocks, err := c.blocks(fmt.Sprintf("history[%d].parts", i), req.History[i].Parts)
@@ -117,8 +120,29 @@ func (c *content) read(req *wire.RunRequest) error {
 	}
 
 	var err error
-	c.parts, err = c.blocks("content", req.Content)
-	return err
+	if c.parts, err = c.blocks("content", req.Content); err != nil {
+		return err
+	}
+
+	return c.readOutputSchema(e, req.OutputSchema)
+}
+
+// readOutputSchema reads the schema of the output of a run of an agent that has none.
+func (c *content) readOutputSchema(e *engine.Engine, schema json.RawMessage) error {
+	if len(schema) == 0 || string(schema) == "null" {
+		return nil
+	}
+
+	if e.HasOutputSchema() {
+		return invalid("outputSchema must not be set: the agent has its own")
+	}
+
+	var err error
+	if c.output, err = engine.CompileOutputSchema(schema); err != nil {
+		return invalid("outputSchema: " + err.Error())
+	}
+
+	return nil
 }
 
 // blocks returns the blocks of the parts of one message.

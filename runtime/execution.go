@@ -51,7 +51,7 @@ func (rt *Runtime) newExecution(h *hosted, entry *registry.Run, s session.Sessio
 		info: RunInfo{AgentID: h.id, RunID: runID, SessionID: s.ID(), Metadata: req.Metadata},
 		input: engine.Input{
 			RunID: runID, Session: s, Message: req.Message, Content: c.parts, Init: &init,
-			Inputs: req.Inputs, ClientTools: req.ClientTools,
+			Inputs: req.Inputs, ClientTools: req.ClientTools, OutputSchema: c.output,
 		},
 	}
 	if strings.TrimSpace(req.Message) == "" { // next to content or answers
@@ -159,6 +159,7 @@ func (x *execution) end(outcome *engine.Outcome, err error) *result {
 func (x *execution) result(outcome *engine.Outcome, err error, state wire.State, reason wire.Reason) *result {
 	res := &result{Outcome: outcome, info: x.info, duration: time.Since(x.started), state: state, reason: reason}
 	upstream, ofModel := errors.AsType[*model.Error](err)
+	badOutput, invalidOutput := errors.AsType[*engine.OutputError](err)
 	switch {
 	case res.state != wire.StateFailed:
 	case ofModel:
@@ -166,6 +167,8 @@ func (x *execution) result(outcome *engine.Outcome, err error, state wire.State,
 		res.message, res.retryAfter = upstream.Message, upstream.RetryAfter
 	case errors.Is(err, engine.ErrMaxTurns):
 		res.subtype, res.errorType, res.message = runvalue.ResultMaxTurns, runvalue.ErrorTypeMaxTurns, engine.ErrMaxTurns.Error()
+	case invalidOutput:
+		res.subtype, res.errorType, res.message = runvalue.ResultExecution, runvalue.ErrorTypeOutput, badOutput.Error()
 	case errors.Is(err, engine.ErrRunTimeout):
 		res.subtype, res.errorType, res.message = runvalue.ResultExecution, runvalue.ErrorTypeTimeout, engine.ErrRunTimeout.Error()
 	case errors.Is(err, engine.ErrRepeated):
@@ -241,6 +244,7 @@ func (res *result) event() wire.Payload {
 	}
 
 	event.Result, event.StopReason = &res.Text, res.StopReason
+	event.Structured = res.Structured
 	if event.PermissionDenials = res.Denials; res.Denials == nil {
 		event.PermissionDenials = []wire.PermissionDenial{}
 	}

@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"slices"
 	"strings"
@@ -66,6 +67,8 @@ func (c *contract) agents() {
 		},
 		Subagents: map[string]agent.Subagent{"reviewer": {Description: "Reviews", Prompt: "secret"}},
 		Datasets:  map[string]string{"handbook": "The handbook"},
+
+		OutputSchema: json.RawMessage(`{"type":"object"}`),
 	}
 	b := serve(c.t, nil, func(cfg *runtime.Config) {
 		cfg.Agents = append(cfg.Agents, full, agent.Agent{ID: "broken", Model: "m", Provider: agent.Provider{Protocol: "anthropic"}})
@@ -120,12 +123,13 @@ func (c *contract) rejectedBodies() {
 		``, `{}`, `[]`, `null`, `{"message":null}`, `{"message":" \n\t"}`, `{"message":1}`, `{"message":"x","stream":"maybe"}`, `{"message":"x","stream":1}`,
 		`{"message":"x","sessionId":""}`, `{"message":"x","runId":""}`, `{"message":"x","sessionId":".."}`, `{"message":"x","sessionId":"a/b"}`, `{"message":"x","sessionId":"` + strings.Repeat("a", 129) + `"}`,
 		`{"message":"x","maxTurns":0}`, `{"message":"x","maxTurns":1.5}`, `{"message":"x","timeoutMs":-1}`, `{"message":"x","metadata":{"a":1}}`,
+		`{"message":"x","outputSchema":[]}`, `{"message":"x","outputSchema":"{}"}`,
 		`{"message":"x","runId":"run-1"}`, `{"message":"x","runId":"4a6f1b2c3d4e4f50a6b7c8d9e0f1a2b3"}`, `{"message":"hel`, `message=hello`,
 	} {
 		require.Equal(c.t, 400, c.call(b, "POST", runs, body).status, body)
 	}
 	for _, body := range []string{
-		`{"message":"x","stream":null,"sessionId":null,"runId":null,"maxTurns":null,"timeoutMs":null,"metadata":null}`,
+		`{"message":"x","stream":null,"sessionId":null,"runId":null,"maxTurns":null,"timeoutMs":null,"metadata":null,"outputSchema":null}`,
 		`{"message":"x","maxTurns":999,"timeoutMs":9223372036854775807,"metadata":{},"later":[]}`,
 		`{"message":"x","sessionId":"unknown","runId":"4A6F1B2C-3D4E-4F50-A6B7-C8D9E0F1A2B3","stream":false}`,
 	} {
@@ -135,14 +139,6 @@ func (c *contract) rejectedBodies() {
 	require.Equal(c.t, 406, c.call(b, "POST", runs, hello, "Accept", "text/html").status)
 	require.Equal(c.t, 404, c.call(b, "POST", "/v1/agents/nobody/runs", hello).status)
 	require.Equal(c.t, 503, c.call(b, "POST", "/v1/agents/broken/runs", hello).status)
-}
-
-// everything returns replies with all kinds of content.
-func everything() []modeltest.Reply {
-	return []modeltest.Reply{
-		modeltest.Stream(modeltest.Thinking("Hm."), modeltest.Signature("c2ln"), modeltest.Text("One moment."), modeltest.ToolCall("t1", "greet", `{"name":"Ada"}`), modeltest.ToolCall("t2", "erase", `{}`)),
-		modeltest.Stream(modeltest.Text("Done.")),
-	}
 }
 
 func withTools(cfg *runtime.Config) {
@@ -164,6 +160,8 @@ func (c *contract) streams() {
 		"turns":                   {`{"message":"hello","maxTurns":1}`, everything(), `"subtype":"error_max_turns"`},
 		"time":                    {`{"message":"hello","timeoutMs":20}`, []modeltest.Reply{modeltest.Stream(modeltest.Hang())}, `"subtype":"error_during_execution"`},
 		"a message that is cut":   {hello, []modeltest.Reply{modeltest.Burst(modeltest.Text(slices.Repeat([]string{strings.Repeat("x", 64<<10)}, 70)...))}, `"truncated":true`},
+		"an output":               {withSchema, []modeltest.Reply{modeltest.Stream(modeltest.ToolCall("t1", "StructuredOutput", `{"sum":"3"}`))}, `"structured":{"sum":3}`},
+		"no output":               {withSchema, []modeltest.Reply{modeltest.Stream(modeltest.Text("No.")), modeltest.Stream(modeltest.Text("No!"))}, `"error_type":"output_invalid"`},
 		"a tool that is not here": {hello, []modeltest.Reply{modeltest.Stream(modeltest.ToolCall("t1", "nothing", `{}`)), modeltest.Stream(modeltest.Text("Oh."))}, `"subtype":"success"`},
 	} {
 		res := c.call(serve(c.t, modeltest.Start(c.t, modeltest.Anthropic, row.replies...), func(cfg *runtime.Config) {
@@ -188,6 +186,8 @@ func (c *contract) blockingRuns() {
 		"half an answer":    {hello, []modeltest.Reply{modeltest.Stream(modeltest.Text("Half an"), modeltest.Drop())}, 502},
 		"turns":             {`{"message":"hello","maxTurns":1}`, everything(), 502},
 		"time":              {`{"message":"hello","timeoutMs":20}`, []modeltest.Reply{modeltest.Stream(modeltest.Hang())}, 502},
+		"an output":         {withSchema, []modeltest.Reply{modeltest.Stream(modeltest.ToolCall("t1", "StructuredOutput", `{"sum":3}`))}, 200},
+		"no output":         {withSchema, []modeltest.Reply{modeltest.Stream(modeltest.Text("No.")), modeltest.Stream(modeltest.Text("No!"))}, 502},
 	} {
 		up := modeltest.Start(c.t, modeltest.Anthropic, row.replies...)
 		require.Equal(c.t, row.status, c.call(serve(c.t, up, withTools), "POST", runs, row.body, asJSON...).status, name)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/internal/openapitest"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/sse"
 )
 
@@ -149,3 +150,13 @@ func TestMethodsAndPathsThatAreNotInTheDocument(t *testing.T) {
 		require.Equal(t, http.StatusNotFound, rejected("NotFound", "GET", unknown).status, unknown)
 	}
 }
+
+// everything returns replies with all kinds of content.
+func everything() []modeltest.Reply {
+	return []modeltest.Reply{
+		modeltest.Stream(modeltest.Thinking("Hm."), modeltest.Signature("c2ln"), modeltest.Text("One moment."), modeltest.ToolCall("t1", "greet", `{"name":"Ada"}`), modeltest.ToolCall("t2", "erase", `{}`)),
+		modeltest.Stream(modeltest.Text("Done.")),
+	}
+}
+
+const withSchema = `{"message":"hello","outputSchema":{"type":"object","properties":{"sum":{"type":"number"}},"required":["sum"]}}`

@@ -36,7 +36,7 @@ func (res *result) write(w http.ResponseWriter, requestID string) error {
 
 	body := wire.RunResponse{
 		RunID: res.info.RunID, SessionID: res.info.SessionID, State: res.state, Reason: res.reason,
-		Text: res.Text, Usage: res.Usage, NumTurns: res.NumTurns,
+		Text: res.Text, Structured: res.Structured, Usage: res.Usage, NumTurns: res.NumTurns,
 		DurationMs: res.duration.Milliseconds(), StopReason: res.StopReason, Pending: res.Pending,
 	}
 	status := http.StatusOK

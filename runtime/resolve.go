@@ -70,6 +70,7 @@ func (rt *Runtime) resolve(h *hosted, def *agent.Agent, skills []skill.Skill, pa
 		Tools:          tools,
 		Policy:         policy,
 		Approve:        rt.cfg.Approve,
+		OutputSchema:   def.OutputSchema,
 		MaxTurns:       def.TurnLimit(),
 		ContextWindow:  def.ContextWindow,
 		RunTimeout:     limits.RunTimeout,
@@ -124,7 +125,7 @@ func (rt *Runtime) subagents(def *agent.Agent, parent engine.Config, servers map
 		own := only(skills, sub.Skills, func(s skill.Skill) string { return s.Name })
 		own = readableSkills(own, cfg.Policy)
 		cfg.Builtin = rt.builtin(def, own, cfg.Policy, box, parent.MaxToolOutput)
-		cfg.Name = name
+		cfg.Name, cfg.OutputSchema = name, nil
 		cfg.Servers = only(values(servers), sub.MCPServers, tool.Server.Name)
 		cfg.Request.Model = cmp.Or(sub.Model, cfg.Request.Model)
 		cfg.Request.System = join(sub.Prompt, skillList(own))

@@ -144,7 +144,7 @@ func (rt *Runtime) prepare(ctx context.Context, h *hosted, req *wire.RunRequest)
 			c.memory.Release()
 		}
 	}()
-	if err := c.read(req); err != nil {
+	if err := c.read(h.engine, req); err != nil {
 		return nil, err
 	}
 

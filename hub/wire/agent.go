@@ -1,6 +1,10 @@
 package wire
 
-import "github.com/seed93082962/agenthost/runtime/agent"
+import (
+	"encoding/json"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
 
 // Agent is the configuration of an agent. It contains no secret.
 type Agent struct {
@@ -21,12 +25,14 @@ type Agent struct {
 	// In tokens. Absent: as maxOutputTokens.
 	ContextWindow int `json:"contextWindow,omitzero"`
 	// Absent: the model's own default.
-	Temperature     *float64       `json:"temperature,omitzero"`
-	Thinking        agent.Thinking `json:"thinking,omitzero"`
-	MaxTurns        int            `json:"maxTurns"`
-	PermissionMode  string         `json:"permissionMode"`
-	DisallowedTools []string       `json:"disallowedTools"`
-	SettingSources  []string       `json:"settingSources"`
+	Temperature *float64       `json:"temperature,omitzero"`
+	Thinking    agent.Thinking `json:"thinking,omitzero"`
+	MaxTurns    int            `json:"maxTurns"`
+	// The JSON Schema of the output of runs, or absent.
+	OutputSchema    json.RawMessage `json:"outputSchema,omitempty"`
+	PermissionMode  string          `json:"permissionMode"`
+	DisallowedTools []string        `json:"disallowedTools"`
+	SettingSources  []string        `json:"settingSources"`
 	// Further directories of skills on the machine of the runtime.
 	ExtraUserSkillDirs []string                  `json:"extraUserSkillDirs,omitzero"`
 	Subagents          map[string]agent.Subagent `json:"subagents"`
@@ -98,6 +104,8 @@ type AgentRequest struct {
 	// The default is the model's own.
 	Temperature *float64       `json:"temperature,omitzero"`
 	Thinking    agent.Thinking `json:"thinking,omitzero"`
+	// The JSON Schema of an object, at most 64 KiB: answers are then JSON that matches it.
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 	// Further directories of skills on the machine of the runtime. Absolute paths.
 	ExtraUserSkillDirs []string `json:"extraUserSkillDirs,omitzero"`
 	// Variables of the commands of Bash, not for secrets: administrators see them.

@@ -76,6 +76,10 @@ type ChatMessageRequest struct {
 	OnDisconnect string `json:"onDisconnect,omitempty"`
 	// Continues without a stream: the response has the ids of the messages.
 	Background bool `json:"background,omitempty"`
+	// The JSON Schema of an object, at most 64 KiB, for an agent that has none: the answer is JSON that
+	// matches it, and its content has the value in a block structured. Of answers, the default is that
+	// of the message.
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 	// The kinds of a Pending that the caller can answer: approval, client_tool and question. The
 	// answer may end waiting for them. Of answers, the default is that of the message.
 	Inputs []string `json:"inputs,omitempty"`

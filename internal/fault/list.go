@@ -57,6 +57,7 @@ var faults = []Fault{
 	{Origin: Answer, Code: "invalid_request", Cause: "The provider PROVIDER rejected the request", Remedy: "a maintainer can test whether it has the model MODEL: " + probe},
 	{Origin: Answer, Code: "unknown", Cause: "The provider PROVIDER sent an unknown error", Remedy: "a maintainer can test it: " + probe},
 	{Origin: Answer, Code: "error_max_turns", Cause: "The agent used all its turns", Remedy: "send a message to continue; a maintainer can raise maxTurns of the agent"},
+	{Origin: Answer, Code: "output_invalid", Cause: "The response of the model does not match outputSchema", Remedy: "send the message again; a maintainer can choose a simpler schema or another model"},
 	{Origin: Answer, Code: "error_during_execution", Cause: "The runtime of the agent failed", Remedy: "a maintainer can read its log: agenthost logs AGENT"},
 
 	{Origin: Answer, Code: "upstream_failed", Cause: "The runtime of the agent failed or did not respond", Remedy: "look at its deployment: agenthost status AGENT"},
@@ -77,8 +78,8 @@ var faults = []Fault{
 	{Runtime, "Not acceptable", http.StatusNotAcceptable, "The runtime has no response of the type in Accept", "accept text/event-stream or application/json"},
 	{Runtime, "Run ID conflict", http.StatusConflict, "Another run has this runId", "choose another, or send none"},
 	{Runtime, "Session busy", http.StatusConflict, "Another run of this session is in progress", "wait for its end, or cancel it"},
-	{Runtime, "Unknown session", http.StatusConflict, "The runtime has no session with this id, and requireSession is set", "send the history with a new session"},
 	{Runtime, "Session changed", http.StatusConflict, "The last run of the session is not afterRunId", "send the history with a new session"},
+	{Runtime, "Unknown session", http.StatusConflict, "The runtime has no session with this id, and requireSession is set", "send the history with a new session"},
 	{Runtime, "Not waiting", http.StatusConflict, "The session does not wait for an answer with this id: another answer or a message came first", "read the session again"},
 	{Runtime, "Call changed", http.StatusConflict, "A call that waits can no longer be executed as it was shown", "reject it, or send a message"},
 	{Runtime, "Request body too large", http.StatusRequestEntityTooLarge, "The body is larger than maxMessageBytes", "send less, or raise limits.maxMessageBytes"},

@@ -25,6 +25,7 @@ const (
 	ErrorTypeMaxTurns  = "error_max_turns"
 	ErrorTypeExecution = "error_during_execution"
 	ErrorTypeTimeout   = "timeout" // also of a model that sends nothing for too long
+	ErrorTypeOutput    = "output_invalid"
 
 	// Of an upstream; package model documents them.
 	ErrorTypeConnection     = "connection"

@@ -42,6 +42,12 @@
 // A [Budget] bounds the schemas of one source, such as the tools of a server, to 100,000 subschemas
 // together. The subschemas of rejected schemas count too.
 //
+// # Outputs
+//
+// [CompileOutput] reads the schema of what a model returns, with the same bounds. Nothing else
+// validates an output: a schema that the validator does not support is an error, and so is an
+// output that is nested too deep. [Subset] finds schemas that the API of a model enforces.
+//
 // # Other types
 //
 // Models send numbers, truth values and lists as texts. [Schema.Coerce] replaces a value where the

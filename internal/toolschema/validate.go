@@ -32,7 +32,8 @@ var ErrTooLarge = errors.New("the input is too large to be validated")
 // Schema validates inputs. It is safe for concurrent use.
 type Schema struct {
 	cost      cost
-	levels    int // of nesting that the expanded schema covers; 0 is all
+	levels    int  // of nesting that the expanded schema covers; 0 is all
+	output    bool // see CompileOutput
 	validator func() (*jsonschema.Resolved, error)
 }
 
@@ -122,7 +123,7 @@ func (s *Schema) validate(input json.RawMessage) (err error) {
 	values, depth := measure(object)
 	switch {
 	case s.levels > 0 && depth > s.levels:
-		return nil
+		return s.errTooNested()
 	case values > limit.Values || len(input) > maxInputScan/max(s.cost.scan, 1):
 		return ErrTooLarge
 	}

@@ -29,6 +29,7 @@ package agent
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -68,6 +69,10 @@ type Agent struct {
 	SystemPrompt     string `json:"systemPrompt,omitempty"`
 	SystemPromptFile string `json:"systemPromptFile,omitempty"` // alternative to SystemPrompt; see [File.RelativeTo]
 	MaxTurns         int    `json:"maxTurns,omitzero"`          // model calls of one run. Defaults to 10, see [Agent.TurnLimit].
+
+	// OutputSchema is the JSON Schema of an object, at most 64 KiB. The text of the last message of a
+	// run is then JSON that matches it. References stay within the schema. Subagents have none.
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 
 	PermissionMode  string   `json:"permissionMode,omitempty"` // default, acceptEdits, bypassPermissions, plan, dontAsk or auto. Defaults to default.
 	AllowedTools    []string `json:"allowedTools,omitzero"`    // tool names and patterns; nil: every tool, empty: none

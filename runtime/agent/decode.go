@@ -102,6 +102,11 @@ func (d *decoder) decode(n *yaml.Node, into *File) {
 }
 
 func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
+	if to, ok := v.Addr().Interface().(*json.RawMessage); ok {
+		d.schema(n, to, key)
+		return
+	}
+
 	if d.form && kindOf(n) == kindNull && v.Kind() != reflect.Interface {
 		if to, ok := v.Addr().Interface().(json.Unmarshaler); ok && v.Type().PkgPath() != packagePath {
 			_ = to.UnmarshalJSON([]byte("null")) // by convention without an error

@@ -44,6 +44,7 @@ func (a *Agent) Detail(status string, skills []wire.SkillSummary) wire.AgentDeta
 		MCPServers:         each(a.MCPServers, MCPServer.summary),
 		Subagents:          each(a.Subagents, func(s Subagent) wire.SubagentSummary { return wire.SubagentSummary{Description: s.Description} }),
 		Datasets:           maps.Clone(a.Datasets),
+		OutputSchema:       slices.Clone(a.OutputSchema),
 	}
 }
 

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -118,7 +119,71 @@ func plain(n *yaml.Node) any {
 	}
 }
 
-// maxDepth limits recursion. A configuration has at most 6 levels.
+// schema decodes a JSON Schema as JSON without white space, whose members keep their order: models
+// write the properties of a value in the order of its schema.
+func (d *decoder) schema(n *yaml.Node, to *json.RawMessage, key string) {
+	if d.form && kindOf(n) == kindNull || !d.want(n, key, kindMapping) {
+		return
+	}
+
+	text, err := appendNode(nil, n)
+	if err != nil {
+		d.fault(key, "%s", err)
+		return
+	}
+
+	*to = text
+}
+
+// appendNode appends a value as json.Marshal writes it, with the keys of maps in their order. A key that is repeated in a map is an
+// error.
+func appendNode(dst []byte, n *yaml.Node) ([]byte, error) {
+	open, end := byte('['), byte(']')
+	step := 1
+	switch kindOf(n) {
+	case kindList:
+	case kindMapping:
+		open, end, step = '{', '}', 2
+	case kindInteger:
+		var v int64
+		err := n.Decode(&v)
+		return strconv.AppendInt(dst, v, 10), err
+	default:
+		text, err := json.Marshal(plain(n))
+		return append(dst, text...), err
+	}
+
+	known := map[string]bool{}
+	dst = append(dst, open)
+	var err error
+	for i := 0; i+step <= len(n.Content); i += step {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+
+		if key := n.Content[i].Value; step == 2 {
+			if known[key] {
+				return nil, fmt.Errorf("must not have the key %q twice", key)
+			}
+
+			known[key] = true
+			name, err := json.Marshal(key)
+			if err != nil {
+				return nil, err
+			}
+
+			dst = append(append(dst, name...), ':')
+		}
+
+		if dst, err = appendNode(dst, n.Content[i+step-1]); err != nil {
+			return nil, err
+		}
+	}
+
+	return append(dst, end), nil
+}
+
+// maxDepth limits recursion. A configuration has at most 6 levels, apart from schemas.
 const maxDepth = 64
 
 // syntaxError is an error of a file that cannot be parsed.

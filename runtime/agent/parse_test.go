@@ -58,6 +58,8 @@ func fullFile() *agent.File {
 				Description: "Reviews", Prompt: "Review.", Tools: []string{"Read"}, DisallowedTools: []string{"Bash"},
 				Model: "small", MCPServers: []string{"files"}, Skills: []string{}, MaxTurns: 5,
 			}},
+			OutputSchema: json.RawMessage(`{"type":"object","properties":{"sum":{"type":"number","minimum":-1500},` +
+				`"by":{"const":9007199254740993,"title":"a \u003c b é"}},"additionalProperties":false}`),
 			Datasets: map[string]string{"handbook": "The staff handbook", "2024": "Last year"},
 			CustomTools: []agent.CustomTool{
 				{Name: "word_count", URL: "https://cdn.example/x", Hash: "sha256:00", FileName: "word_count.ts"},

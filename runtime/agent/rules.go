@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/agentvalue"
 	"github.com/seed93082962/agenthost/internal/pattern"
+	"github.com/seed93082962/agenthost/internal/toolschema"
 )
 
 var (
@@ -311,7 +312,7 @@ var (
 
 // Check reports, as [Faults] with keys relative to the agent, why a valid agent is unavailable: it
 // has an unknown protocol or authentication style, a malformed address, hash or rule of a list of
-// tools, an MCP server whose address has a user or a password, or refers to an MCP server that it
+// tools, an output schema that cannot be used, an MCP server whose address has a user or a password, or refers to an MCP server that it
 // does not define. Other agents are not affected. Check examines only the definition. The runtime
 // checks whether files, keys and tools exist.
 func (a *Agent) Check() error {
@@ -354,6 +355,12 @@ func (a *Agent) Check() error {
 			if _, ok := a.MCPServers[server]; !ok {
 				faults.add(element(child(key, "mcpServers"), i), "%q is not in mcpServers", server)
 			}
+		}
+	}
+
+	if a.OutputSchema != nil {
+		if _, err := toolschema.CompileOutput(a.OutputSchema); err != nil {
+			faults.add("outputSchema", "%s", err)
 		}
 	}
 

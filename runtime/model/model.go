@@ -53,6 +53,14 @@ type Request struct {
 	Temperature     *float64 // nil: upstream's default
 	Thinking        Thinking // the zero value: off, or upstream's default
 
+	// OutputSchema, if not nil, is the JSON Schema of an object, which the text of the response must
+	// match, if it calls no tool. Only a model with the method
+	// NativeOutput(schema json.RawMessage, tools bool) bool receives one: it reports whether upstream
+	// accepts the schema, and does so next to tools if tools is set.
+	OutputSchema json.RawMessage
+	// ToolRequired means that the response must call a tool. A model may ignore it.
+	ToolRequired bool
+
 	// Alive, if not nil, is called whenever bytes arrive from upstream, even if they do not
 	// complete a part, as with a keepalive. An idle timeout is measured from the last call of Alive
 	// or the last part. Alive must be fast and must not block.

@@ -1,5 +1,7 @@
 package wire
 
+import "encoding/json"
+
 // AgentSummary is one element of GET /v1/agents.
 type AgentSummary struct {
 	ID          string `json:"id"`
@@ -29,6 +31,7 @@ type AgentDetail struct {
 	MCPServers         map[string]MCPServer       `json:"mcpServers,omitzero"`
 	Subagents          map[string]SubagentSummary `json:"subagents,omitzero"`
 	Datasets           map[string]string          `json:"datasets,omitzero"`
+	OutputSchema       json.RawMessage            `json:"outputSchema,omitempty"`
 
 	Sandbox SandboxStatus `json:"sandbox,omitzero"` // absent from a runtime of an earlier version
 }

@@ -68,6 +68,7 @@ type Init struct {
 	MCPServers     []MCPStatus `json:"mcp_servers"`
 	PermissionMode string      `json:"permission_mode"`
 	Resumed        bool        `json:"resumed"`
+	Structured     bool        `json:"structured,omitempty"` // the run has an output schema
 }
 
 // MCPStatus is the state of the connection to an MCP server.
@@ -161,6 +162,7 @@ type Result struct {
 
 	// Only after a success or a wait. An empty text is present, hence the pointer.
 	Result            *string            `json:"result,omitempty"`
+	Structured        json.RawMessage    `json:"structured,omitempty"` // see RunResponse.Structured
 	StopReason        string             `json:"stop_reason,omitempty"`
 	TotalCostUSD      *float64           `json:"total_cost_usd,omitempty"`
 	PermissionDenials []PermissionDenial `json:"permission_denials,omitzero"`

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -30,6 +31,10 @@ type RunRequest struct {
 	// Store reports whether the conversation is stored, so that a later run can continue it. Nil
 	// means that the runtime decides, which stores it unless it is configured otherwise.
 	Store *bool `json:"store,omitempty"`
+
+	// OutputSchema is the JSON Schema of an object, at most 64 KiB, for an agent that has none. The
+	// text of the last message is then JSON that matches it.
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 
 	// Inputs are the kinds of [Pending] that the caller can answer. The run may end waiting for them.
 	Inputs []string `json:"inputs,omitempty"`
@@ -127,11 +132,16 @@ func (m *StreamMode) UnmarshalJSON(data []byte) error {
 
 // RunResponse is the body of a blocking run, also of a failed or cancelled one.
 type RunResponse struct {
-	RunID      string    `json:"runId"`
-	SessionID  string    `json:"sessionId"`
-	State      State     `json:"state"`            // completed, failed or cancelled
-	Reason     Reason    `json:"reason,omitempty"` // of a cancelled run
-	Text       string    `json:"text"`             // the last text of the assistant, possibly incomplete
+	RunID     string `json:"runId"`
+	SessionID string `json:"sessionId"`
+	State     State  `json:"state"`            // completed, failed or cancelled
+	Reason    Reason `json:"reason,omitempty"` // of a cancelled run
+	Text      string `json:"text"`             // the last text of the assistant, possibly incomplete
+
+	// Structured is the object in Text, of a completed run with an output schema. It is absent if the
+	// model refused to respond, or if the run waits.
+	Structured json.RawMessage `json:"structured,omitempty"`
+
 	Usage      Usage     `json:"usage"`
 	NumTurns   int       `json:"numTurns"`
 	DurationMs int64     `json:"durationMs"`

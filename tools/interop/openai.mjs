@@ -1,6 +1,8 @@
 // Uses a runtime with the official client of OpenAI: node openai.mjs URL KEY. It prints what it has
 // received as one object of JSON.
 import OpenAI from "openai";
+import { zodResponseFormat, zodTextFormat } from "openai/helpers/zod";
+import { z } from "zod";
 
 const [baseURL, apiKey] = process.argv.slice(2);
 const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
@@ -46,11 +48,21 @@ const told = await client.responses.create({ model, tools, previous_response_id:
   input: [{ type: "function_call_output", call_id: call.call_id, output: "it is sunny" }] });
 out.functionAnswer = told.output_text;
 
+// The demo model calls the tool that it names: here that of the output.
+const weather = z.object({ city: z.string(), degrees: z.number() });
+const output = '/tool StructuredOutput {"city":"Oslo","degrees":"-3"}';
+const format = zodResponseFormat(weather, "weather");
+out.parsedChat = (await client.chat.completions.parse({ model, messages: [{ role: "user", content: output }], response_format: format })).choices[0].message.parsed;
+const parsing = client.chat.completions.stream({ model, messages: [{ role: "user", content: output }], response_format: format });
+out.parsedStream = (await parsing.finalChatCompletion()).choices[0].message.parsed;
+out.parsedResponse = (await client.responses.parse({ model, input: output, text: { format: zodTextFormat(weather, "weather") } })).output_parsed;
+
 await client.responses.delete(first.id);
 const errors = [
   () => client.responses.retrieve(first.id),
   () => client.chat.completions.create({ model: "other", messages }),
   () => client.chat.completions.create({ model, messages, n: 2 }),
+  () => client.chat.completions.parse({ model, messages, response_format: format }),
   () => new OpenAI({ baseURL, apiKey: "wrong", maxRetries: 0 }).models.list(),
 ];
 out.errors = [];

@@ -34,6 +34,7 @@ func TestClientsOfOpenAI(t *testing.T) {
 			var all map[string]struct {
 				Text, Streamed, Told string
 				Called               []string
+				Object               map[string]any // of the AI SDK
 			}
 			require.NoError(t, json.Unmarshal(out, &all), "%s", out)
 			require.Len(t, all, len(protocols))
@@ -44,6 +45,9 @@ func TestClientsOfOpenAI(t *testing.T) {
 				require.Contains(t, got.Streamed, "And streamed?", protocol)
 				require.Equal(t, []string{"Paris"}, got.Called, protocol)
 				require.Contains(t, got.Told, "it rains", protocol)
+				if script == "openai_ai.mjs" {
+					require.Equal(t, map[string]any{"degrees": 21.0}, got.Object, protocol)
+				}
 			}
 		})
 	}

@@ -25,6 +25,8 @@ func TestOpenAIClient(t *testing.T) {
 		ResponseStream, ResponseDeltas string
 		FunctionCall, FunctionAnswer   string
 		Errors                         []string
+
+		ParsedChat, ParsedStream, ParsedResponse map[string]any
 	}
 	require.NoError(t, json.Unmarshal(out, &got), "%s", out)
 	require.Equal(t, []string{"bot"}, got.Models)
@@ -40,8 +42,11 @@ func TestOpenAIClient(t *testing.T) {
 	require.Equal(t, got.ResponseStream, got.ResponseDeltas)
 	require.JSONEq(t, `{"city":"Rome"}`, got.FunctionCall)
 	require.Contains(t, got.FunctionAnswer, "it is sunny")
+	for _, parsed := range []map[string]any{got.ParsedChat, got.ParsedStream, got.ParsedResponse} {
+		require.Equal(t, map[string]any{"city": "Oslo", "degrees": -3.0}, parsed)
+	}
 	require.Equal(t, []string{
 		"NotFoundError 404 response_not_found", "NotFoundError 404 model_not_found",
-		"BadRequestError 400 unsupported_parameter", "AuthenticationError 401 invalid_api_key",
+		"BadRequestError 400 unsupported_parameter", "InternalServerError 502 output_invalid", "AuthenticationError 401 invalid_api_key",
 	}, got.Errors)
 }

@@ -130,8 +130,14 @@ func subagentSummaries(all map[string]agent.Subagent) []string {
 // settingLines returns the settings of the runtime and of the deployment that have no field in a
 // detail.
 func (a *Agent) settingLines() []string {
-	lines := settings.Lines(settings.Replace(a.withoutColumns(), func(_, value string) string { return settings.Summary(value) }))
+	rest := a.withoutColumns()
+	rest.OutputSchema = nil
+	lines := settings.Lines(settings.Replace(rest, func(_, value string) string { return settings.Summary(value) }))
 	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "id: " || line == "model: " })
+	if a.OutputSchema != nil {
+		lines = append(lines, "outputSchema: "+settings.Summary(string(a.OutputSchema)))
+	}
+
 	for _, line := range settings.Lines(a.Deployment) {
 		lines = append(lines, "deployment."+line)
 	}

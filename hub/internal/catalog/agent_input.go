@@ -69,7 +69,7 @@ func (in AgentInput) checked(name string, fields api.Fields) Agent {
 	a := Agent{Agent: wire.Agent{
 		IsDefault: in.IsDefault, Enabled: in.Enabled == nil || *in.Enabled, Access: wire.AgentAccess(in.Access), Approvers: in.Approvers, Deployment: in.Deployment,
 		MaxOutputTokens: in.MaxOutputTokens, ContextWindow: in.ContextWindow, Temperature: in.Temperature, Thinking: in.Thinking,
-		CommandEnv: in.CommandEnv, Limits: in.Limits, MaxTurns: new(agent.Agent).TurnLimit(), PermissionMode: cmp.Or(in.PermissionMode, "default"),
+		CommandEnv: in.CommandEnv, Limits: in.Limits, OutputSchema: in.OutputSchema, MaxTurns: new(agent.Agent).TurnLimit(), PermissionMode: cmp.Or(in.PermissionMode, "default"),
 	}}
 	a.Name = checkedName(fields, name, in.Name, "agent", checkAgentName)
 	a.Title = cmp.Or(fields.Line("title", in.Title, 0, maxTitle), a.Name)

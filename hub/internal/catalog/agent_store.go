@@ -36,6 +36,7 @@ func (a *Agent) withoutColumns() agent.Agent {
 	return agent.Agent{
 		MaxOutputTokens: a.MaxOutputTokens, ContextWindow: a.ContextWindow, Temperature: a.Temperature, Thinking: a.Thinking,
 		ExtraUserSkillDirs: a.ExtraUserSkillDirs, Limits: a.Limits, CommandEnv: settings.Hidden(a.CommandEnv),
+		OutputSchema: a.OutputSchema,
 	}
 }
 
@@ -58,6 +59,7 @@ func (f settingsField) Scan(src any) error {
 	a.ExtraUserSkillDirs = r.ExtraUserSkillDirs
 	a.Limits = r.Limits
 	a.CommandEnv = settings.Plain(r.CommandEnv)
+	a.OutputSchema = r.OutputSchema
 	return err
 }
 

@@ -126,7 +126,7 @@ func (s *Service) importInput(ctx context.Context, tenantID string, file agent.F
 		Name: d.ID, Title: d.Name, Description: d.Description, Model: d.Model, SystemPrompt: d.SystemPrompt, PermissionMode: d.PermissionMode,
 		AllowedTools: d.AllowedTools, DisallowedTools: d.DisallowedTools, Sandbox: d.Sandbox, MaxOutputTokens: d.MaxOutputTokens,
 		ContextWindow: d.ContextWindow, Temperature: d.Temperature, Thinking: d.Thinking, ExtraUserSkillDirs: d.ExtraUserSkillDirs,
-		CommandEnv: settings.Plain(d.CommandEnv), Limits: d.Limits, Subagents: d.Subagents, SettingSources: d.SettingSources,
+		CommandEnv: settings.Plain(d.CommandEnv), Limits: d.Limits, OutputSchema: d.OutputSchema, Subagents: d.Subagents, SettingSources: d.SettingSources,
 		Tools: []string{}, Skills: []string{}, Knowledge: []wire.KnowledgeRef{}, MCPs: slices.AppendSeq([]string{}, maps.Keys(d.MCPServers)),
 	}}
 	if d.MaxTurns != 0 {

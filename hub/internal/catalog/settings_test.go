@@ -30,7 +30,8 @@ func everySetting(t *testing.T) object {
 		"description": "Writes code.", "model": "m", "systemPrompt": "You write code. ${X}\n", "maxOutputTokens": 2000.0, "contextWindow": 100_000.0,
 		"temperature": 0.0, "thinking": object{"type": "adaptive", "effort": "low"}, "maxTurns": 7.0, "permissionMode": "plan",
 		"allowedTools": []any{"Read", "Bash(git *)"}, "disallowedTools": []any{"Write"}, "settingSources": []any{"user"}, "extraUserSkillDirs": []any{"/srv/skills"},
-		"commandEnv": object{"GIT_AUTHOR_NAME": "Coder", "LITERAL": "${NAME}"},
+		"commandEnv":   object{"GIT_AUTHOR_NAME": "Coder", "LITERAL": "${NAME}"},
+		"outputSchema": object{"type": "object", "properties": object{"a": object{"const": "<&>"}}},
 		"subagents": object{"reviewer": object{
 			"description": "Reviews", "prompt": "Review.", "tools": []any{}, "disallowedTools": []any{"Edit"}, "model": "small", "mcpServers": []any{"web"},
 			"skills": []any{"pdf"}, "maxTurns": 3.0,
@@ -167,10 +168,11 @@ func TestAllFaultsOfAnAgentAtOnce(t *testing.T) {
 		values := object{
 			"name": "A", "model": "", "providerId": "none", "temperature": 3, "thinking": object{"effort": "low"}, "maxOutputTokens": -1, "mcps": []any{"none"},
 			"limits": object{"runTimeout": "-1s"}, "extraUserSkillDirs": []any{"skills"}, "commandEnv": object{"A-B": "x"}, "allowedTools": []any{"Bash(git *"}, "systemPromptFile": "x.md",
-			"mcpServers": object{}, "customTools": []any{object{"path": "x"}}, "maxTurns": 0, "approvers": "member",
+			"outputSchema": object{"$ref": "http://127.0.0.1:1/"},
+			"mcpServers":   object{}, "customTools": []any{object{"path": "x"}}, "maxTurns": 0, "approvers": "member",
 		}
 		faults(t, s.ada.Post(agents, values), "name", "model", "providerId", "temperature", "thinking.effort", "maxOutputTokens", "mcps[0]", "limits.runTimeout",
-			"extraUserSkillDirs[0]", "commandEnv.A-B", "allowedTools[0]", "systemPromptFile", "mcpServers", "customTools", "maxTurns", "approvers")
+			"extraUserSkillDirs[0]", "commandEnv.A-B", "outputSchema", "allowedTools[0]", "systemPromptFile", "mcpServers", "customTools", "maxTurns", "approvers")
 		types := s.ada.Post(agents, object{
 			"name": 1, "model": []any{}, "providerId": "demo", "temperature": "hot", "limits": object{"runTimeout": 5}, "tools": object{}, "knowledge": []any{1},
 			"enabled": "yes", "permissionMode": "root", "approvers": []any{},

@@ -326,7 +326,7 @@ func (s *Service) readTx(ctx context.Context, do func(*sql.Tx) error) error {
 // agentSize returns about the number of bytes of an agent with its bindings in memory.
 func agentSize(a *Agent) int {
 	const fixed, element = 1 << 10, 48 // of a struct with its short texts, and of an element without its text
-	size := fixed + len(a.Title) + len(a.TitleEN) + len(a.Description) + len(a.DescriptionEN) + len(a.Icon) + len(a.Model) + len(a.SystemPrompt)
+	size := fixed + len(a.Title) + len(a.TitleEN) + len(a.Description) + len(a.DescriptionEN) + len(a.Icon) + len(a.Model) + len(a.SystemPrompt) + len(a.OutputSchema)
 	lists := func(all ...[]string) {
 		for _, list := range all {
 			for _, text := range list {

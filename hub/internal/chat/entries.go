@@ -149,6 +149,11 @@ func (m message) entries(in session, runs map[int64]string, lost bool) []runtime
 	}
 
 	v := m.view(in.ID, func(e wire.ChatError) *wire.ChatError { return &e })
+	output := relay.StructuredOf(v.Content)
+	if output != nil {
+		event(&runtimewire.System{Type: "system", Subtype: runvalue.SystemInit, Init: &runtimewire.Init{Structured: true}})
+	}
+
 	for _, content := range grouped(v.Content) {
 		e := runtimewire.TranscriptEntry{Type: runvalue.EntryMessage, Role: roleAssistant, Content: content}
 		if content[0].Type == resultBlock {
@@ -159,6 +164,10 @@ func (m message) entries(in session, runs map[int64]string, lost bool) []runtime
 	}
 
 	if end := m.end(in.ID, v, lost); end != nil {
+		if result, ok := end.(*runtimewire.Result); ok {
+			result.Structured = output
+		}
+
 		event(end)
 		all[len(all)-1].Seq = lastEntry(m.Seq)
 	}

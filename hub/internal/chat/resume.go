@@ -89,6 +89,7 @@ func (m *exchange) resume(_ context.Context, a *relay.Answer) (runtimewire.RunRe
 			request.Inputs, request.ClientTools = m.input.Inputs, m.input.ClientTools
 		}
 
+		request.OutputSchema = m.input.OutputSchema // without one, the runtime has that of the message
 		for _, call := range wait.Calls {
 			request.Answers = append(request.Answers, call.Answered.Answer)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/internal/toolschema"
 	"github.com/seed93082962/agenthost/rbac"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -46,6 +47,16 @@ func checkMessage(in wire.ChatMessageRequest) (wire.ChatMessageRequest, error) {
 
 	if in.Background && in.OnDisconnect == disconnectCancels {
 		fields.Add("onDisconnect", "must be continue with background")
+	}
+
+	if string(in.OutputSchema) == "null" {
+		in.OutputSchema = nil
+	}
+
+	if in.OutputSchema != nil {
+		if _, err := toolschema.CompileOutput(in.OutputSchema); err != nil {
+			fields.Add("outputSchema", err.Error())
+		}
 	}
 
 	withoutNulls(in)
@@ -285,7 +296,10 @@ func (m *exchange) run() relay.AnswerRun {
 
 // request returns what the run of a message gets.
 func (m *exchange) request() runtimewire.RunRequest {
-	return runtimewire.RunRequest{MaxTurns: m.maxTurns, Message: m.user.Text, Inputs: m.input.Inputs, ClientTools: m.input.ClientTools}
+	return runtimewire.RunRequest{
+		MaxTurns: m.maxTurns, Message: m.user.Text, OutputSchema: m.input.OutputSchema,
+		Inputs: m.input.Inputs, ClientTools: m.input.ClientTools,
+	}
 }
 
 // restart stores the run of a message that was sent before, if its run never started.

@@ -46,6 +46,38 @@ func TestCommandEnvironmentOfAnAgent(t *testing.T) {
 	b.clean(s.url)
 }
 
+// The form of an agent has the schema of its output as JSON, with its fault in its place.
+func TestOutputSchemaOfAnAgent(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	root := s.setUp()
+	const path = "/api/v1/admin/agents/helper"
+	s.call("POST", "/api/v1/admin/agents", root, map[string]any{
+		"name": "helper", "providerId": "demo", "model": "demo", "outputSchema": map[string]any{"type": "object"},
+	}, http.StatusCreated)
+	b := newTab(t)
+	b.open(s.url + "/console/agents/helper/configure")
+	b.signIn("root", password)
+	b.see("Output schema")
+	const field = "textarea[name=outputSchema]"
+	require.JSONEq(t, `{"type":"object"}`, eval[string](b, `document.querySelector("`+field+`").value`))
+	b.fill(field, `{"type":`)
+	b.click("form button.primary")
+	b.wait(`document.querySelector("` + field + `").getAttribute("aria-invalid") === "true"`)
+	b.fill(field, `{"type":"array"}`)
+	b.click("form button.primary")
+	b.see("it is not of type object")
+	b.fill(field, `{"type":"object","required":["sum"]}`)
+	b.click("form button.primary")
+	b.wait(`document.querySelector(".form.dirty") === null`)
+	require.Equal(t, map[string]any{"type": "object", "required": []any{"sum"}}, s.call("GET", path, root, nil, http.StatusOK)["outputSchema"])
+	b.fill(field, "\b")
+	b.click("form button.primary")
+	b.wait(`document.querySelector(".form.dirty") === null`)
+	require.Empty(t, s.call("GET", path, root, nil, http.StatusOK)["outputSchema"])
+	b.clean(s.url)
+}
+
 // The form of an agent has the deployment settings, with their faults in their place.
 func TestDeploymentSettingsOfAnAgent(t *testing.T) {
 	t.Parallel()

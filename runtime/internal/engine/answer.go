@@ -35,8 +35,9 @@ func (e *AnswersError) Error() string { return e.Message }
 
 // Answers are checked answers of all that a session waits for.
 type Answers struct {
-	wait  *wait
-	calls map[string]*answeredCall // by the id of the tool use
+	wait   *wait
+	calls  map[string]*answeredCall // by the id of the tool use
+	output *OutputSchema            // of the request of the run that waited, or nil
 }
 
 // answeredCall is a call with its answer. A call without an answer is one that needed none.
@@ -111,6 +112,13 @@ func (e *Engine) CheckAnswers(ctx context.Context, s session.Session, answers []
 		return nil, ErrNotWaiting
 	}
 
+	out := &Answers{wait: w, calls: map[string]*answeredCall{}}
+	if w.OutputSchema != nil {
+		if out.output, err = CompileOutputSchema(w.OutputSchema); err != nil {
+			return nil, fmt.Errorf("read what the session waits for: outputSchema: %w", err)
+		}
+	}
+
 	inTime, cancel := context.WithTimeoutCause(ctx, e.cfg.ToolTimeout, errToolTimeout) // of all answers
 	defer cancel()
 	given := make(map[string]*wire.Answer, len(answers))
@@ -118,7 +126,6 @@ func (e *Engine) CheckAnswers(ctx context.Context, s session.Session, answers []
 		given[answers[i].ID] = &answers[i]
 	}
 
-	out := &Answers{wait: w, calls: map[string]*answeredCall{}}
 	mismatch := &AnswersError{}
 	for i := range w.Calls {
 		call := &w.Calls[i]

@@ -29,6 +29,7 @@ const serverPrefix = "mcp__"
 // reserved are names that only tools of the runtime have: permission rules read their inputs.
 var reserved = []string{
 	"Read", "Write", "Edit", "Glob", "Grep", "Bash", "WebFetch", "TodoWrite", "Skill", "Task", "ListMcpResources", "ReadMcpResource",
+	outputTool,
 }
 
 // CheckClientTools returns why the tools of a client cannot be used next to those of the agent.

@@ -208,7 +208,7 @@ func (r *runState) callForSummary(ctx context.Context, messages []model.Message)
 	defer func() { call.end(&response, err) }()
 	w := startWatchdog(call.ctx, r.engine.cfg.IdleTimeout)
 	defer w.stop()
-	response, err = call.response.Collect(r.stream(w, call, request.messages))
+	response, err = call.response.Collect(r.stream(w, call, request.messages, nil))
 	if err != nil {
 		return "", err
 	}
@@ -231,8 +231,8 @@ func tooLong(err error) bool {
 	return ok && upstream.Code == runvalue.ErrorTypePromptTooLong
 }
 
-// recoverRejected changes a conversation that upstream rejected, so that it accepts the next
-// request of this run and of later runs of the session. It returns nil if it did, and otherwise
+// recoverRejected changes a conversation that upstream rejected, or the form of the output, so that
+// it accepts the next request of this run and of later runs of the session. It returns nil if it did, and otherwise
 // err, the error of the call. The rejected request does not count as a turn.
 func (r *runState) recoverRejected(ctx context.Context, response *collect.Response, err error) error {
 	rejected, types := runErrorType(err), aboutContent(err)
@@ -241,6 +241,10 @@ func (r *runState) recoverRejected(ctx context.Context, response *collect.Respon
 		err = r.compactRejected(ctx, response, err)
 	case len(types) > 0:
 		err = r.dropContent(ctx, response, err, types)
+	}
+
+	if err != nil {
+		err = r.lowerForm(response, err)
 	}
 
 	if err == nil {

@@ -75,6 +75,9 @@ type Config struct {
 	// not offer. It must return when ctx ends.
 	Approve func(ctx context.Context, req ApprovalRequest) bool
 
+	// OutputSchema is the schema of the output of each run, or nil. Subagents have none.
+	OutputSchema json.RawMessage
+
 	// MaxTurns limits the calls of the model in one run. Defaults to 10.
 	MaxTurns int
 	// ContextWindow is the number of tokens of a request and its response together. A conversation
@@ -133,6 +136,8 @@ type Engine struct {
 	tools  *toolset                    // without those of servers
 	merged atomic.Pointer[mergedTools] // with those of servers, as the last run used them
 
+	outputSchema *OutputSchema // nil: the output is any text
+
 	merging chan struct{} // a semaphore for withServers
 	metrics *metrics
 	tracer  tracer
@@ -167,12 +172,19 @@ func New(cfg Config) (*Engine, error) {
 		e.tools, err = newToolset(&cfg)
 	}
 
+	if err == nil && len(cfg.OutputSchema) > 0 {
+		e.outputSchema, err = CompileOutputSchema(cfg.OutputSchema)
+	}
+
 	if err != nil {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
 
 	return e, nil
 }
+
+// HasOutputSchema reports whether the agent has a schema of its output.
+func (e *Engine) HasOutputSchema() bool { return e.outputSchema != nil }
 
 // Tools returns the sorted names of the tools that are offered to the model, except those of
 // servers.

@@ -50,6 +50,10 @@ func (m *memory) change(need int) error {
 // prompt. The messages include the results of tools.
 func (r *runState) holdMessages(messages []model.Message) error {
 	r.memory.messages = 2 * (len(r.engine.cfg.Request.System) + len(r.tools.instructions))
+	if r.structured.OutputSchema != nil {
+		r.memory.messages += 2 * len(r.structured.text)
+	}
+
 	for i := range messages {
 		r.memory.messages += 2 * messages[i].Size()
 		for j := range messages[i].Content {

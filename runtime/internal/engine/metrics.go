@@ -21,6 +21,7 @@ const (
 	kindMCP     = "mcp"
 	kindTask    = "task"
 	kindClient  = "client" // of the client of a run
+	kindOutput  = "output" // of the runtime, for the output of a run with a schema
 )
 
 // outcomes are the ends of a call of the model: the codes of its errors, and these two.

@@ -38,7 +38,8 @@ func (r *runState) receive(call *modelCall) (*collect.Response, error) {
 	w := startWatchdog(ctx, r.engine.cfg.IdleTimeout)
 	defer w.stop()
 	c := &call.response
-	for part, err := range r.stream(w, call, r.transcript.messages) {
+	r.structured.begun = false
+	for part, err := range r.stream(w, call, r.transcript.messages, &r.structured) {
 		if r.firstAppend != nil {
 			if err := r.awaitFirstAppend(); err != nil {
 				return nil, err
@@ -73,14 +74,18 @@ func (r *runState) receive(call *modelCall) (*collect.Response, error) {
 	return r.completeResponse(ctx, w, c)
 }
 
-// stream calls the model with messages and returns the parts of the response. It flushes the output
-// first, because the call blocks.
-func (r *runState) stream(w *watchdog, call *modelCall, messages []model.Message) iter.Seq2[model.Part, error] {
+// stream calls the model with messages and returns the parts of the response, which may be the
+// output of the run if that is not nil. It flushes the events first, because the call blocks.
+func (r *runState) stream(w *watchdog, call *modelCall, messages []model.Message, bound *structuredOutput) iter.Seq2[model.Part, error] {
 	r.out.Flush()
 	req := r.engine.cfg.Request
 	req.System = strings.TrimLeft(req.System+r.tools.instructions, "\n")
 	req.Messages = messages
 	req.Tools = r.tools.offered
+	if bound != nil {
+		bound.bind(&req)
+	}
+
 	req.Alive = w.alive
 	req.Named = call.named
 	req.Reserve = r.engine.cfg.Reserve
@@ -151,6 +156,7 @@ func (r *runState) emitInit() {
 	}
 
 	r.in.Init.Tools = r.knownTools()
+	r.in.Init.Structured = r.structured.OutputSchema != nil
 	r.in.Init.MCPServers = append([]wire.MCPStatus{}, r.servers...)
 	r.out.Emit(&wire.System{Type: "system", Subtype: runvalue.SystemInit, Init: r.in.Init})
 }
@@ -158,7 +164,7 @@ func (r *runState) emitInit() {
 // emitPart emits the partial message of a part, and flushes if the model has sent no further part
 // yet.
 func (r *runState) emitPart(part *model.Part) {
-	if r.in.Partials {
+	if r.in.Partials && !r.emitOutputPart(part) {
 		p := &r.partial.Partial
 		switch part.Kind {
 		case model.KindText:

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -35,6 +36,8 @@ type Input struct {
 
 	// Inputs are the kinds that the caller can answer: the run may end waiting for them.
 	Inputs []string
+	// OutputSchema is that of the request. It is not used if the agent has one.
+	OutputSchema *OutputSchema
 	// ClientTools are tools that the client of the run calls. CheckClientTools has accepted them.
 	ClientTools []wire.ClientTool
 	// Answers, if not nil, are those that CheckAnswers returned for Session. Message may be empty
@@ -60,6 +63,9 @@ type Outcome struct {
 	FormerTurns int
 	Denials     []wire.PermissionDenial
 	Pending     []wire.Pending // what the session waits for
+
+	// Structured is the output of a run with a schema, which is the JSON in Text.
+	Structured json.RawMessage
 }
 
 // Output receives the events of a run. One goroutine at a time calls it.
@@ -104,6 +110,7 @@ type runState struct {
 	judged     map[string]*judgement    // by the id of the call, for the calls of one response
 	shown      shown                    // of the same calls
 	spent      *spending                // of the run that called this one too
+	structured structuredOutput
 
 	// firstAppend receives the result of storing the message of this run; nil after that.
 	firstAppend chan error
@@ -114,8 +121,8 @@ type runState struct {
 // Run executes one run and emits its events in the order in which they happen. To stop the run,
 // cancel ctx. Run then returns the cause of ctx.
 //
-// Other errors are a [*model.Error], [ErrMaxTurns], [ErrRunTimeout], [ErrRepeated], an error of the
-// session, or the value of a panic. The outcome is valid in all cases. When Run returns, all
+// Other errors are a [*model.Error], [ErrMaxTurns], [ErrRunTimeout], [ErrRepeated], an
+// [*OutputError], an error of the session, or the value of a panic. The outcome is valid in all cases. When Run returns, all
 // goroutines of the run have ended.
 func (e *Engine) Run(ctx context.Context, in Input, out Output) (*Outcome, error) {
 	r := e.newRun(in, out)
@@ -150,6 +157,7 @@ func (e *Engine) newRun(in Input, out Output) *runState {
 	r := &runState{engine: e, in: in, out: out, maxTurns: e.cfg.MaxTurns, tools: e.tools,
 		window: int64(e.cfg.ContextWindow), memory: memory{reserve: e.cfg.Reserve},
 		results: resultMemory{reserve: e.cfg.Reserve}, spent: in.spent}
+	r.structured.OutputSchema = e.schemaOf(&in)
 	if r.spent == nil { // not a subagent
 		r.spent = &spending{model: e.cfg.Request.Model}
 		r.memory.free, r.results.free = freeMemory, freeMemory
@@ -260,7 +268,7 @@ func (r *runState) restore() {
 	r.transcript = restore(portable(r.in.Session.Messages(), r.engine.cfg.Origin))
 }
 
-// prepareTools connects the servers, and adds the tools of the client.
+// prepareTools connects the servers, and adds the tools of the client and that of the output.
 func (r *runState) prepareTools(ctx context.Context) error {
 	if err := r.connectServers(ctx); err != nil {
 		return err
@@ -270,6 +278,7 @@ func (r *runState) prepareTools(ctx context.Context) error {
 		return err
 	}
 
+	r.chooseForm()
 	r.warnLeftOut()
 	return nil
 }
@@ -281,6 +290,7 @@ var incomplete = []string{model.StopMaxTokens, model.StopContext, model.StopRefu
 // whether the run is done.
 func (r *runState) handleResponse(ctx context.Context, response *collect.Response) (bool, error) {
 	r.coerceInputs(ctx, response.Message.Content)
+	final, problem := r.takeOutput(ctx, response)
 	if response.Message.HasOutput() {
 		response.Message.Origin = r.engine.cfg.Origin
 		r.fill.count(response.Usage, len(r.transcript.messages)+1)
@@ -292,11 +302,11 @@ func (r *runState) handleResponse(ctx context.Context, response *collect.Respons
 	r.out.Emit(r.assistantEvent(response))
 	calls := response.Message.ToolUses()
 	switch {
-	case len(calls) == 0, slices.Contains(incomplete, response.StopReason):
-		if len(calls) == 0 && strings.TrimSpace(r.outcome.Text) == "" {
-			return false, emptyAnswer(response.StopReason)
-		}
-
+	case len(calls) == 0 && strings.TrimSpace(r.outcome.Text) == "":
+		return false, emptyAnswer(response.StopReason)
+	case problem != "":
+		return false, r.repairOutput(ctx, calls, problem)
+	case final, len(calls) == 0, slices.Contains(incomplete, response.StopReason):
 		return true, nil
 	case r.outcome.NumTurns >= r.maxTurns:
 		return false, ErrMaxTurns

@@ -161,6 +161,10 @@ func (r *runState) checkCall(ctx context.Context, block *model.Block, call *tool
 		return nil, refusal(fmt.Sprintf("There is no tool %q. %s", block.Name, known))
 	}
 
+	if e.kind == kindOutput {
+		return nil, refusal(outputNotAlone)
+	}
+
 	if block.BadInput != "" {
 		err := jsonlimit.Unmarshal([]byte(block.BadInput), &map[string]json.RawMessage{})
 		if err == nil {

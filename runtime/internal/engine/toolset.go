@@ -48,6 +48,10 @@ func newEntry(t tool.Tool, kind string, budget *toolschema.Budget) (*offeredTool
 		return nil, fmt.Errorf("tool name %q is not of the form ^[A-Za-z0-9_-]{1,64}$", spec.Name)
 	}
 
+	if spec.Name == outputTool {
+		return nil, fmt.Errorf("tool name %q is that of a tool of the runtime", spec.Name)
+	}
+
 	if len(spec.InputSchema) == 0 {
 		spec.InputSchema = []byte(`{"type":"object"}`)
 	}
@@ -157,7 +161,7 @@ func (s *toolset) offer(cfg *Config) {
 	var surplus []string
 	for _, name := range s.order {
 		switch {
-		case !cfg.Policy.Offers(s.entries[name].permissionTool()):
+		case s.entries[name].kind != kindOutput && !cfg.Policy.Offers(s.entries[name].permissionTool()):
 		case limit > 0 && len(s.names) == limit:
 			surplus = append(surplus, name)
 			delete(s.entries, name)

@@ -128,6 +128,7 @@ func runErrorType(err error) string {
 
 	var upstream *model.Error
 	var cancelled wire.Reason
+	var invalid *OutputError
 	switch {
 	case errors.As(err, &upstream):
 		return boundedCode(upstream.Code)
@@ -135,6 +136,8 @@ func runErrorType(err error) string {
 		return runvalue.ErrorTypeTimeout
 	case errors.Is(err, ErrMaxTurns):
 		return runvalue.ErrorTypeMaxTurns
+	case errors.As(err, &invalid):
+		return runvalue.ErrorTypeOutput
 	case errors.As(err, &cancelled), errors.Is(err, context.Canceled):
 		return outcomeCancelled
 	}

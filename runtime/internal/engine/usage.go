@@ -63,7 +63,7 @@ func (c *modelCall) usage(response *collect.Response, err error) model.Usage {
 
 // estimateRequest estimates the input tokens of a request.
 func estimateRequest(req *model.Request) int64 {
-	n := collect.EstimateTokens(req.System) + estimateAll(req.Messages)
+	n := collect.EstimateTokens(req.System) + estimateAll(req.Messages) + collect.EstimateTokens(req.OutputSchema)
 	for i := range req.Tools {
 		t := &req.Tools[i]
 		n += collect.EstimateTokens(t.Name) + collect.EstimateTokens(t.Description) + collect.EstimateTokens(t.InputSchema)

@@ -29,6 +29,8 @@ type wait struct {
 	Since time.Time     `json:"since"`
 	Turns int           `json:"turns,omitempty"` // of the run, and of those that it continued with answers
 
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty"` // of the request
+
 	// Of the span of the run that waited, in hexadecimal.
 	TraceID string `json:"traceId,omitempty"`
 	SpanID  string `json:"spanId,omitempty"`
@@ -119,7 +121,7 @@ func (r *runState) waits(ctx context.Context, block *model.Block) *waitingCall {
 
 	e := r.tools.entries[block.Name]
 	_, answered := r.answers[block.ID]
-	if len(r.in.Inputs) == 0 || answered || e == nil || block.BadInput != "" {
+	if len(r.in.Inputs) == 0 || answered || e == nil || e.kind == kindOutput || block.BadInput != "" {
 		return nil
 	}
 
@@ -271,6 +273,10 @@ func (r *runState) wait(ctx context.Context, known []waitingCall, rest []model.B
 	stored := wait{Since: time.Now().UTC(), Turns: r.outcome.FormerTurns + r.outcome.NumTurns}
 	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
 		stored.TraceID, stored.SpanID = span.TraceID().String(), span.SpanID().String()
+	}
+
+	if r.structured.OutputSchema != nil && r.engine.outputSchema == nil {
+		stored.OutputSchema = r.structured.text
 	}
 
 	for i := range len(known) + len(rest) {

@@ -120,5 +120,12 @@ func (c *client) Stream(ctx context.Context, req *model.Request) iter.Seq2[model
 	}
 }
 
+// NativeOutput reports whether a response can have a schema, in output_config.format. Anthropic
+// accepts a part of JSON Schema there, and rejects it for models before Claude 4.5. Compatible
+// servers are not known to have the field.
+func (c *client) NativeOutput(schema json.RawMessage, _ bool) bool {
+	return c.vendor && formatSubset.Has(schema)
+}
+
 // CloseIdleConnections closes the idle connections. It does nothing if Config.HTTPClient was set.
 func (c *client) CloseIdleConnections() { c.upstream.CloseIdleConnections() }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/internal/pattern"
+	"github.com/seed93082962/agenthost/internal/toolschema"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
 )
@@ -21,6 +22,7 @@ type request struct {
 	Temperature *float64  `json:"temperature,omitempty"`
 
 	OutputConfig *outputConfig `json:"output_config,omitempty"`
+	ToolChoice   *toolChoice   `json:"tool_choice,omitempty"`
 
 	System   []block   `json:"system,omitempty"`
 	Messages []message `json:"messages"`
@@ -32,7 +34,18 @@ type thinking struct {
 }
 
 type outputConfig struct {
-	Effort string `json:"effort"`
+	Effort string  `json:"effort,omitempty"`
+	Format *format `json:"format,omitempty"`
+}
+
+// format binds the text of a response to a schema.
+type format struct {
+	Type   string          `json:"type"` // json_schema
+	Schema json.RawMessage `json:"schema"`
+}
+
+type toolChoice struct {
+	Type string `json:"type"` // any
 }
 
 type tool struct {
@@ -113,8 +126,16 @@ func (c *client) request(req *model.Request) *request {
 		r.Temperature = req.Temperature
 	}
 
-	if req.Thinking.Effort != "" {
+	if req.Thinking.Effort != "" || req.OutputSchema != nil {
 		r.OutputConfig = &outputConfig{Effort: req.Thinking.Effort}
+	}
+
+	if req.OutputSchema != nil {
+		r.OutputConfig.Format = &format{Type: "json_schema", Schema: req.OutputSchema}
+	}
+
+	if req.ToolRequired && len(req.Tools) > 0 && r.Thinking == nil { // with thinking, the API rejects it
+		r.ToolChoice = &toolChoice{Type: "any"}
 	}
 
 	if !blank(req.System) {
@@ -135,6 +156,12 @@ func toolList(offered []model.Tool) any {
 
 	list[len(list)-1].CacheControl = ephemeral()
 	return list
+}
+
+// formatSubset are the schemas that Anthropic accepts as the format of a response, as its
+// documentation lists the keywords. References may not be recursive, and are left out of it.
+var formatSubset = toolschema.Subset{
+	Keywords: []string{"type", "properties", "required", "additionalProperties", "items", "anyOf", "enum", "const"},
 }
 
 // markMessages marks the end of the last message for the next call. It also marks the end of the

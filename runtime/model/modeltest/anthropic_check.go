@@ -148,7 +148,7 @@ func checkMessages(r *Request, unsigned bool) (bool, *refusal) {
 		c.thinking = q.Thinking.Type
 	}
 
-	for _, check := range []func(*anthropicRequest) *refusal{c.thinks, c.settings, c.tools, c.system, c.messages} {
+	for _, check := range []func(*anthropicRequest) *refusal{c.thinks, c.settings, c.tools, c.output, c.system, c.messages} {
 		if refused := check(&q); refused != nil {
 			return false, refused
 		}

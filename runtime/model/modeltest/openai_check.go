@@ -19,9 +19,11 @@ type openaiRequest struct {
 	StreamOptions struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
-	Temperature         *float64 `json:"temperature"`
-	MaxTokens           *int     `json:"max_tokens"`
-	MaxCompletionTokens *int     `json:"max_completion_tokens"`
+	Temperature         *float64        `json:"temperature"`
+	MaxTokens           *int            `json:"max_tokens"`
+	MaxCompletionTokens *int            `json:"max_completion_tokens"`
+	ToolChoice          json.RawMessage `json:"tool_choice"`
+	ResponseFormat      json.RawMessage `json:"response_format"`
 	Tools               []struct {
 		Type     string `json:"type"`
 		Function struct {
@@ -78,7 +80,7 @@ func checkChat(r *Request, path string) (bool, *refusal) {
 		return false, bad("We could not parse the JSON body of your request: %v", err)
 	}
 
-	for _, check := range []func(*openaiRequest) *refusal{openaiSettings, openaiTools, openaiMessages} {
+	for _, check := range []func(*openaiRequest) *refusal{openaiSettings, openaiTools, openaiOutput, openaiMessages} {
 		if refused := check(&q); refused != nil {
 			return false, refused
 		}

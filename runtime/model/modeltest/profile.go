@@ -12,7 +12,7 @@ import (
 // Profiles of servers that speak Chat Completions. Each streams in the form of that server and
 // rejects the requests that it rejects, as its documentation and published error reports describe.
 const (
-	DeepSeek   Protocol = "deepseek"   // thinking mode: reasoning_content in every turn with tool calls; no images
+	DeepSeek   Protocol = "deepseek"   // thinking mode: reasoning_content in every turn with tool calls; no images, no schemas, no tool_choice
 	Gemini     Protocol = "gemini"     // thought signatures in the current turn; every call has index 0; strict fields
 	Mistral    Protocol = "mistral"    // strict fields, no stream_options, ids of nine characters, no user message after a tool message
 	Kimi       Protocol = "kimi"       // reasoning_content in every assistant message, not empty next to tool calls
@@ -44,10 +44,13 @@ type rule func(*Request, *profileRequest) *refusal
 
 func profileOf(p Protocol) (format, bool) {
 	known := map[Protocol]profile{
-		DeepSeek: {thinking: "reasoning_content", rules: []rule{onlyTexts, reasoningOfTurns}},
+		DeepSeek: {thinking: "reasoning_content", rules: []rule{onlyTexts, onlyObjects, freeChoice, reasoningOfTurns}},
 		Kimi:     {thinking: "reasoning_content", rules: []rule{reasoningOfMessages}},
 		Gemini: {path: "/v1beta/openai", complete: true, zeroIndex: true,
-			rules: []rule{onlyFields(geminiMessage, geminiCall, geminiUnknown), thoughtSignatures}},
+			rules: []rule{
+				onlyFields(geminiMessage, geminiCall, geminiUnknown), thoughtSignatures,
+				formatOrTools("Function calling with a response mime type: 'application/json' is unsupported"),
+			}},
 		Mistral: {thinking: "content", complete: true, rules: []rule{
 			onlySettings(mistralSettings), onlyFields(mistralMessage, mistralCall, mistralUnknown), noUserAfterTool, shortCallIDs,
 		}},
@@ -57,7 +60,9 @@ func profileOf(p Protocol) (format, bool) {
 			apiKeyHeader, apiVersion, noMaxTokens, shortDescriptions, longCallIDs, onlyFields(openaiMessageFields, openaiCallFields, openaiUnknown),
 		}},
 		VLLM: {thinking: "reasoning", rules: []rule{contentKey}},
-		Groq: {path: "/openai/v1", thinking: "reasoning", rules: []rule{onlyFields(groqMessage, openaiCallFields, groqUnknown)}},
+		Groq: {path: "/openai/v1", thinking: "reasoning", rules: []rule{
+			onlyFields(groqMessage, openaiCallFields, groqUnknown), formatOrTools("json mode cannot be combined with tool/function calling"),
+		}},
 	}
 	s, ok := known[p]
 	s.protocol = p

@@ -21,6 +21,8 @@
 // tool results are in a message of the user that follows the results. Of [model.Thinking] only
 // Effort is sent, as reasoning_effort.
 //
+// The schema of an output is sent as response_format json_schema, strict if OpenAI would enforce it.
+//
 // Input schemas of tools are converted where the API would reject them, and the inputs of calls are
 // mapped back: package internal/toolschema has the rules.
 //
@@ -163,6 +165,11 @@ func (c *client) MaxTools(name string) int {
 
 	return c.maxTools
 }
+
+// NativeOutput reports whether a response can have a schema. OpenAI and Azure accept every schema,
+// also next to tools. Of other servers, some reject a schema next to tools, and some call no tools
+// then. A server without schemas rejects the request.
+func (c *client) NativeOutput(_ json.RawMessage, tools bool) bool { return c.vendor || !tools }
 
 // CloseIdleConnections closes the idle connections. It does nothing if Config.HTTPClient was set.
 func (c *client) CloseIdleConnections() { c.upstream.CloseIdleConnections() }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/toolschema"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
 )
@@ -23,7 +24,21 @@ type request struct {
 	MaxCompletionTokens int            `json:"max_completion_tokens,omitempty"`
 	Temperature         *float64       `json:"temperature,omitempty"`
 	ReasoningEffort     string         `json:"reasoning_effort,omitempty"`
+	ToolChoice          string         `json:"tool_choice,omitempty"`
+	ResponseFormat      *format        `json:"response_format,omitempty"`
 	Messages            []message      `json:"messages"`
+}
+
+// format binds the text of a response to a schema.
+type format struct {
+	Type       string     `json:"type"` // json_schema
+	JSONSchema jsonSchema `json:"json_schema"`
+}
+
+type jsonSchema struct {
+	Name   string          `json:"name"`
+	Schema json.RawMessage `json:"schema"`
+	Strict bool            `json:"strict,omitempty"` // the schema is enforced
 }
 
 type streamOptions struct {
@@ -93,6 +108,16 @@ func (c *client) request(req *model.Request) *request {
 		r.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
 
+	if req.ToolRequired && len(req.Tools) > 0 {
+		r.ToolChoice = "required"
+	}
+
+	if req.OutputSchema != nil {
+		r.ResponseFormat = &format{Type: "json_schema", JSONSchema: jsonSchema{
+			Name: "output", Schema: req.OutputSchema, Strict: strictSubset.Has(req.OutputSchema),
+		}}
+	}
+
 	limit := max(req.MaxOutputTokens, 0)
 	if c.vendor || reasons(req.Model) {
 		r.MaxCompletionTokens = limit
@@ -101,6 +126,13 @@ func (c *client) request(req *model.Request) *request {
 	}
 
 	return r
+}
+
+// strictSubset are the schemas that OpenAI enforces. It rejects others with strict, and guides the
+// model by them without.
+var strictSubset = toolschema.Subset{
+	Keywords: []string{"$schema", "$defs", "definitions", "$ref", "type", "properties", "required", "additionalProperties", "items", "anyOf", "enum", "const"},
+	Required: true,
 }
 
 // maxDescription is the number of characters of a tool's description that OpenAI accepts.

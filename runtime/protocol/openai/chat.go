@@ -156,12 +156,16 @@ func (c *chat) handle(event wire.Event) error {
 			return c.out.begin()
 		}
 	case *wire.PartialMessage:
-		if c.out != nil && p.Partial.Type == wire.PartialText {
+		if c.out != nil && p.Partial.Type == wire.PartialText && !c.structured {
 			c.out.text(p.Partial.Text)
 		}
 	case *wire.Assistant:
-		if p.ParentToolUseID == nil {
+		if p.ParentToolUseID == nil && !c.structured {
 			return c.message(p.Message.Content)
+		}
+	case *wire.Result:
+		if text, refused := outputText(p); c.structured && text != nil && !refused {
+			return c.message([]wire.Block{{Type: wire.PartialText, Text: *text}})
 		}
 	}
 
@@ -221,7 +225,8 @@ func (c *chat) finishReason() string {
 	switch {
 	case c.waits():
 		return "tool_calls"
-	case c.result.StopReason == "refusal":
+	case c.structured: // it has the output or a refusal
+	case c.result.StopReason == stopRefusal:
 		return "content_filter"
 	case c.result.StopReason == "max_tokens", c.result.StopReason == "model_context_window_exceeded":
 		return "length"
@@ -230,8 +235,17 @@ func (c *chat) finishReason() string {
 	return "stop"
 }
 
-// refusal states the calls that the agent was not permitted to make, or nil.
+// refusal states the calls that the agent was not permitted to make, or nil. Of a run with an output
+// schema it is that of the model in place of the output.
 func (c *chat) refusal() *string {
+	if c.structured {
+		if text, refused := outputText(c.result); refused {
+			return text
+		}
+
+		return nil
+	}
+
 	var lines []string
 	for _, d := range c.result.PermissionDenials {
 		lines = append(lines, d.ToolName+" was not executed: "+d.Reason)
@@ -251,7 +265,7 @@ func (c *chat) completion() chatCompletion {
 		answer.ToolCalls = c.calls(false)
 	}
 
-	if text := c.text.String(); text != "" || answer.ToolCalls == nil {
+	if text := c.text.String(); text != "" || answer.ToolCalls == nil && !c.structured {
 		answer.Content = &text
 	}
 

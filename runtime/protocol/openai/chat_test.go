@@ -172,7 +172,7 @@ func TestChatCompletionsThatAreRejected(t *testing.T) {
 		"log probabilities":     {with(`"logprobs":true`), 400, "logprobs", "unsupported_parameter"},
 		"audio":                 {with(`"modalities":["text","audio"]`), 400, "modalities", "unsupported_parameter"},
 		"a voice":               {with(`"audio":{"voice":"x"}`), 400, "audio", "unsupported_parameter"},
-		"a format":              {with(`"response_format":{"type":"json_object"}`), 400, "response_format", "unsupported_parameter"},
+		"a format":              {with(`"response_format":{"type":"grammar"}`), 400, "response_format", "unsupported_parameter"},
 		"an end":                {with(`"stop":["x"]`), 400, "stop", "unsupported_parameter"},
 		"functions":             {with(`"functions":[{}]`), 400, "functions", "unsupported_parameter"},
 		"a search":              {with(`"web_search_options":{}`), 400, "web_search_options", "unsupported_parameter"},

@@ -19,18 +19,16 @@ type chatRequest struct {
 	StreamOptions struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
-	Metadata   wire.Metadata `json:"metadata"`
-	Store      *bool         `json:"store"` // see Config.Retains
-	Tools      []chatTool    `json:"tools"`
-	ToolChoice toolChoice    `json:"tool_choice"`
+	Metadata       wire.Metadata `json:"metadata"`
+	Store          *bool         `json:"store"` // see Config.Retains
+	Tools          []chatTool    `json:"tools"`
+	ToolChoice     toolChoice    `json:"tool_choice"`
+	ResponseFormat chatFormat    `json:"response_format"`
 
 	// Rejected, unless they have their default.
-	N              *int     `json:"n"`
-	LogProbs       bool     `json:"logprobs"`
-	Modalities     []string `json:"modalities"`
-	ResponseFormat struct {
-		Type string `json:"type"`
-	} `json:"response_format"`
+	N                *int            `json:"n"`
+	LogProbs         bool            `json:"logprobs"`
+	Modalities       []string        `json:"modalities"`
 	Stop             json.RawMessage `json:"stop"`
 	Functions        json.RawMessage `json:"functions"`
 	Audio            json.RawMessage `json:"audio"`
@@ -93,8 +91,6 @@ func (req *chatRequest) check() error {
 		return unsupported("logprobs", "runs have none")
 	case len(req.Modalities) > 0 && !slices.Equal(req.Modalities, []string{"text"}):
 		return unsupported("modalities", "a response has text")
-	case req.ResponseFormat.Type != "" && req.ResponseFormat.Type != "text":
-		return unsupported("response_format", "a response has text")
 	case given(req.Stop) && string(req.Stop) != "[]":
 		return unsupported("stop", "the agent decides where a response ends")
 	case given(req.Functions) && string(req.Functions) != "[]":
@@ -159,6 +155,11 @@ func (req *chatRequest) run() (chatRun, error) {
 		return chatRun{}, err
 	}
 
+	schema, err := req.ResponseFormat.outputSchema()
+	if err != nil {
+		return chatRun{}, err
+	}
+
 	var talk conversation
 	names := map[string]string{} // of tools by the id of a call
 	for i := range req.Messages {
@@ -173,7 +174,10 @@ func (req *chatRequest) run() (chatRun, error) {
 	}
 
 	stored := len(tools) > 0
-	run := wire.RunRequest{Message: last.Content, Content: last.Parts, History: history, Store: &stored, Stream: wire.StreamOff, Metadata: req.Metadata}
+	run := wire.RunRequest{
+		Message: last.Content, Content: last.Parts, History: history, Store: &stored, Stream: wire.StreamOff, Metadata: req.Metadata,
+		OutputSchema: schema,
+	}
 	if req.Stream {
 		run.Stream = wire.StreamRaw
 	}
@@ -186,6 +190,7 @@ func (req *chatRequest) run() (chatRun, error) {
 	if session, answers := req.answers(); len(answers) > 0 {
 		out.answering = &wire.RunRequest{
 			SessionID: &session, Answers: answers, Stream: run.Stream, Metadata: run.Metadata, Inputs: run.Inputs, ClientTools: run.ClientTools,
+			OutputSchema: schema,
 		}
 	}
 

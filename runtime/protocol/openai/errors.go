@@ -85,7 +85,7 @@ type rejection interface {
 func rejected(err rejection) *failure {
 	status, body := err.Rejection()
 	f := &failure{status: status, message: strings.TrimPrefix(body.Error, "Invalid request: ")}
-	f.message = strings.ReplaceAll(f.message, "clientTools", "tools")
+	f.message = strings.NewReplacer("clientTools", "tools", "outputSchema", "the schema of the format").Replace(f.message)
 	if f.message == body.Error { // it has no details
 		f.code = strings.ReplaceAll(strings.ToLower(body.Error), " ", "_")
 	}

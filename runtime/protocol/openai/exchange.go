@@ -30,8 +30,12 @@ type exchange struct {
 	session string
 	spent   wire.RunUsage
 	labels  wire.Metadata // of the host
-	result  *wire.Result  // nil: the run was cancelled or failed
-	err     error         // of the run
+
+	// The run has an output schema: the output is its only text.
+	structured bool
+
+	result *wire.Result // nil: the run was cancelled or failed
+	err    error        // of the run
 }
 
 func (s *server) newExchange(w http.ResponseWriter, r *http.Request, memory *httpapi.Memory, agentID string, stream bool) *exchange {
@@ -70,6 +74,7 @@ func (x *exchange) note(p wire.Payload) {
 		}
 
 		x.runID, x.session, x.spent.Model = p.RunID, p.SessionID, p.Model
+		x.structured = p.Structured
 		x.w.Header().Set("X-Run-Id", x.runID)
 		if x.report && !x.stream {
 			x.w.WriteHeader(http.StatusProcessing) // the proxy learns the id, by which it cancels the run

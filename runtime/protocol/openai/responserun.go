@@ -38,6 +38,7 @@ func (a *responseRun) execute(ctx context.Context) error {
 // previous response continue the session that waits for them.
 func (a *responseRun) run(ctx context.Context) error {
 	run := wire.RunRequest{Stream: wire.StreamOff, Metadata: a.req.Metadata, ClientTools: a.req.clientTools()}
+	run.OutputSchema, _ = a.req.outputSchema() // which check has accepted
 	if a.req.Stream {
 		run.Stream = wire.StreamRaw
 	}
@@ -169,9 +170,15 @@ func (a *responseRun) handle(event wire.Event) error {
 			return a.begin()
 		}
 	case *wire.PartialMessage:
-		o.increment(p.Partial.Type, p.Partial.Text)
+		if p.Partial.Type != wire.PartialText || !a.structured {
+			o.increment(p.Partial.Type, p.Partial.Text)
+		}
 	case *wire.Assistant:
-		if p.ParentToolUseID == nil {
+		switch {
+		case p.ParentToolUseID != nil:
+		case a.structured:
+			o.message(withoutText(p.Message.Content))
+		default:
 			o.message(p.Message.Content)
 		}
 	case *wire.ToolResult:
@@ -179,6 +186,10 @@ func (a *responseRun) handle(event wire.Event) error {
 			o.called(&p.Result)
 		}
 	case *wire.Result:
+		if a.structured {
+			o.final(p)
+		}
+
 		o.wait(a.session, p.Pending)
 	}
 
@@ -254,6 +265,8 @@ func (a *responseRun) resource(err error) *resource {
 		r.ToolChoice = "none"
 	}
 
+	r.Text = a.req.Text.Format.text()
+
 	switch {
 	case err != nil:
 		r.fail(a.s.failureOf(a.w, err))
@@ -261,7 +274,7 @@ func (a *responseRun) resource(err error) *resource {
 			r.Usage = responseUsageOf(a.spent.Usage)
 		}
 	case a.result != nil:
-		r.finish(time.Now().Unix(), a.result)
+		r.finish(time.Now().Unix(), a.result, a.structured)
 	}
 
 	r.complete()

@@ -26,6 +26,9 @@ type responsesRequest struct {
 	Metadata           wire.Metadata   `json:"metadata"`
 	Tools              []responsesTool `json:"tools"`
 	ToolChoice         toolChoice      `json:"tool_choice"`
+	Text               struct {
+		Format format `json:"format"`
+	} `json:"text"`
 
 	Type string `json:"type"` // response.create, only of a message over WebSocket
 
@@ -33,11 +36,6 @@ type responsesRequest struct {
 	TopLogProbs  int             `json:"top_logprobs"`
 	Conversation json.RawMessage `json:"conversation"`
 	Prompt       json.RawMessage `json:"prompt"`
-	Text         struct {
-		Format struct {
-			Type string `json:"type"`
-		} `json:"format"`
-	} `json:"text"`
 }
 
 // responsesTool is a client tool, in requests and responses.
@@ -61,8 +59,6 @@ func (req *responsesRequest) check() error {
 		return unsupported("conversation", "use previous_response_id")
 	case given(req.Prompt):
 		return unsupported("prompt", "the prompt is that of the agent")
-	case req.Text.Format.Type != "" && req.Text.Format.Type != "text":
-		return unsupported("text.format", "a response has text")
 	}
 
 	for i, t := range req.Tools {
@@ -71,7 +67,15 @@ func (req *responsesRequest) check() error {
 		}
 	}
 
+	if _, err := req.outputSchema(); err != nil {
+		return err
+	}
+
 	return req.ToolChoice.check()
+}
+
+func (req *responsesRequest) outputSchema() (json.RawMessage, error) {
+	return req.Text.Format.outputSchema("text.format")
 }
 
 // stored reports whether the response can be continued and read later.

@@ -48,10 +48,12 @@ func replayed(t *testing.T, events []map[string]any) []any {
 	for _, event := range events {
 		id, _ := event["item_id"].(string)
 		switch event["type"] {
-		case "response.output_text.delta", "response.reasoning.delta", "response.function_call_arguments.delta":
+		case "response.output_text.delta", "response.reasoning.delta", "response.function_call_arguments.delta", "response.refusal.delta":
 			deltas[id] += event["delta"].(string)
 		case "response.output_text.done", "response.reasoning.done":
 			require.Equal(t, deltas[id], event["text"])
+		case "response.refusal.done":
+			require.Equal(t, deltas[id], event["refusal"])
 		case "response.function_call_arguments.done":
 			require.Equal(t, deltas[id], event["arguments"])
 		case "response.output_item.added":
@@ -285,7 +287,7 @@ func TestResponsesThatFail(t *testing.T) {
 		"no model":       {`{"input":"a"}`, "model"},
 		"background":     {`{"model":"helper","input":"a","background":true,"store":false}`, "background"},
 		"a conversation": {`{"model":"helper","input":"a","conversation":"c"}`, "conversation"},
-		"a format":       {`{"model":"helper","input":"a","text":{"format":{"type":"json_object"}}}`, "text.format"},
+		"a format":       {`{"model":"helper","input":"a","text":{"format":{"type":"grammar"}}}`, "text.format"},
 		"a tool":         {`{"model":"helper","input":"a","tools":[{"type":"web_search"}]}`, "tools[0]"},
 		"an image":       {`{"model":"helper","input":[{"role":"user","content":[{"type":"input_image","image_url":"x"}]}]}`, "input[0].content[0].image_url"},
 		"an item":        {`{"model":"helper","input":[{"type":"item_reference","id":"x"}]}`, "input[0]"},

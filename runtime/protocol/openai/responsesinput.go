@@ -108,7 +108,7 @@ func parseItemID(text string) (responseID, bool) {
 func (i *item) asInput() inputItem {
 	in := inputItem{Type: i.Type, Role: i.Role, CallID: i.CallID, Name: i.Name}
 	if i.Type == typeMessage {
-		in.Content.text = i.Content[0].Text
+		in.Content.text = i.said()
 	}
 
 	if i.Arguments != nil {

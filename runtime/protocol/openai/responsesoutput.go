@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -39,18 +40,22 @@ type item struct {
 
 type itemPart struct {
 	Type        string     `json:"type"`
-	Text        string     `json:"text"`
+	Text        *string    `json:"text,omitempty"`
+	Refusal     *string    `json:"refusal,omitempty"` // of a refusal, in place of the text
 	Annotations []struct{} `json:"annotations,omitzero"`
 	LogProbs    []struct{} `json:"logprobs,omitzero"`
 }
 
-// text returns the part of a message or of reasoning.
+// said returns the text or the refusal of a message.
+func (i *item) said() string { return *cmp.Or(i.Content[0].Text, i.Content[0].Refusal) }
+
+// part returns the part of a message or of reasoning.
 func (i *item) part(text string) itemPart {
 	if i.Type == typeReasoning {
-		return itemPart{Type: "reasoning_text", Text: text}
+		return itemPart{Type: "reasoning_text", Text: &text}
 	}
 
-	return itemPart{Type: "output_text", Text: text, Annotations: []struct{}{}, LogProbs: []struct{}{}}
+	return itemPart{Type: "output_text", Text: &text, Annotations: []struct{}{}, LogProbs: []struct{}{}}
 }
 
 const (
@@ -231,7 +236,7 @@ func (o *output) said() string {
 	var texts []string
 	for i := range o.items {
 		if o.items[i].Type == typeMessage {
-			texts = append(texts, o.items[i].Content[0].Text)
+			texts = append(texts, o.items[i].said())
 		}
 	}
 
@@ -242,7 +247,7 @@ func (o *output) said() string {
 func (i *item) appendTo(talk *conversation) {
 	switch i.Type {
 	case typeMessage:
-		talk.add(runvalue.RoleAssistant, i.Content[0].Text)
+		talk.add(runvalue.RoleAssistant, i.said())
 	case typeFunction, typeApproval:
 		talk.addCall(i.Name, *i.Arguments)
 	case typeCall:
@@ -354,13 +359,17 @@ func (r *resource) complete() {
 	}
 }
 
-// finish sets the end of a run.
-func (r *resource) finish(at int64, result *wire.Result) {
+// finish sets the end of a run, which has an output schema if structured is set.
+func (r *resource) finish(at int64, result *wire.Result, structured bool) {
 	r.Status, r.CompletedAt, r.Usage = completed, &at, responseUsageOf(result.Usage)
+	if structured {
+		return // the output or the refusal is complete
+	}
+
 	switch result.StopReason {
 	case "max_tokens", "model_context_window_exceeded":
 		r.Status, r.CompletedAt, r.IncompleteDetails = "incomplete", nil, &incomplete{"max_output_tokens"}
-	case "refusal":
+	case stopRefusal:
 		r.Status, r.CompletedAt, r.IncompleteDetails = "incomplete", nil, &incomplete{"content_filter"}
 	}
 }

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -186,8 +187,11 @@ var errNoResponse = &failure{status: http.StatusNotFound, message: "there is no 
 // stored is a response that is read from a session.
 type stored struct {
 	resource
-	id     responseID
-	output output
+	id         responseID
+	output     output
+	structured bool   // the run has an output schema
+	text       string // of the last message of such a run
+
 	begun  bool            // the model has responded: the messages before that are the history of the request
 	answer map[string]bool // the ids of calls whose result the client has sent
 }
@@ -225,6 +229,14 @@ func (r *stored) message(e *storedEntry) {
 		}
 	}
 
+	if r.structured {
+		for i := range blocks {
+			r.text = cmp.Or(blocks[i].Text, r.text)
+		}
+
+		blocks = withoutText(blocks)
+	}
+
 	r.output.message(blocks)
 	if !r.begun && e.Role == runvalue.RoleUser && e.Content[0].Type != "tool_result" {
 		r.output.items = nil
@@ -247,6 +259,7 @@ func (r *stored) event(data json.RawMessage, at int64) {
 
 	switch p := payload.(type) {
 	case *wire.System:
+		r.structured = r.structured || p.Init != nil && p.Structured
 		if p.Subtype == runvalue.SystemAnswered && p.Kind == runvalue.InputClientTool {
 			r.answer[p.ToolUseID] = true
 		}
@@ -255,8 +268,13 @@ func (r *stored) event(data json.RawMessage, at int64) {
 	case *wire.Assistant:
 		r.begun = true
 	case *wire.Result:
+		if r.structured {
+			p.Result = &r.text // the stored event has none
+			r.output.final(p)
+		}
+
 		r.output.wait(r.id.session, p.Pending)
-		r.finish(at, p)
+		r.finish(at, p, r.structured)
 		if p.IsError {
 			r.CompletedAt = nil
 			r.fail(failed(p))

@@ -65,6 +65,7 @@ type itemEvent struct {
 	LogProbs     []struct{} `json:"logprobs,omitzero"`
 	Delta        *string    `json:"delta,omitempty"`
 	Arguments    *string    `json:"arguments,omitempty"`
+	Refusal      *string    `json:"refusal,omitempty"`
 }
 
 type responseEvent struct {
@@ -158,7 +159,7 @@ func (s *responseStream) done(i *item) {
 	switch i.Type {
 	case typeMessage, typeReasoning:
 		part := i.Content[0]
-		s.item(doneNames[i.Type], itemEvent{ItemID: i.ID, ContentIndex: new(int), Text: &part.Text, LogProbs: part.LogProbs})
+		s.item(doneNames[i.Type], itemEvent{ItemID: i.ID, ContentIndex: new(int), Text: part.Text, LogProbs: part.LogProbs})
 		s.item("response.content_part.done", itemEvent{ItemID: i.ID, ContentIndex: new(int), Part: &part})
 	case typeFunction:
 		s.item("response.function_call_arguments.delta", itemEvent{ItemID: i.ID, Delta: i.Arguments})

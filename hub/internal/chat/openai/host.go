@@ -96,7 +96,9 @@ func (h *host) start(ctx context.Context, caller api.Caller, agentID string, req
 		return nil, rejected(ctx, wire.InvalidRequest.New("The hub takes no images and files: send them to the runtime of the agent."))
 	}
 
-	in := wire.ChatMessageRequest{Message: req.Message, Inputs: req.Inputs, ClientTools: req.ClientTools, Answers: req.Answers}
+	in := wire.ChatMessageRequest{
+		Message: req.Message, OutputSchema: req.OutputSchema, Inputs: req.Inputs, ClientTools: req.ClientTools, Answers: req.Answers,
+	}
 	if req.SessionID == nil {
 		answer, err := h.cfg.Chats.Open(ctx, caller, agentID, in, chat.Opening{
 			History: req.History, Carried: talk != nil, Ephemeral: req.Store != nil && !*req.Store, MaxTurns: req.MaxTurns,

@@ -16,6 +16,7 @@ import (
 const (
 	blockToolResult      = "tool_result"
 	blockSubagentMessage = "subagent_message"
+	blockStructured      = "structured"
 )
 
 // blockLimit bounds the JSON of a block. Its bytes are bounded by those of its message.
@@ -95,6 +96,8 @@ func formOf(kind string) any {
 		return new(toolResultBlock)
 	case blockSubagentMessage:
 		return new(subagentBlock)
+	case blockStructured:
+		return new(structuredBlock)
 	case runvalue.SystemPermissionDenied, runvalue.SystemAnswered, runvalue.SystemMCPStatus, runvalue.SystemWarning, runvalue.SystemCompactBoundary:
 		return new(systemBlock)
 	}
@@ -198,6 +201,24 @@ func (b *toolResultBlock) UnmarshalJSON(data []byte) error {
 	}
 
 	b.Output = strings.Join(texts, "\n\n")
+	return nil
+}
+
+// structuredBlock has the value of the text before it, of a run with an output schema.
+type structuredBlock struct {
+	Type  string `json:"type"`
+	Value object `json:"value"`
+}
+
+// StructuredOf returns the output that the blocks of a message have, or nil.
+func StructuredOf(content json.RawMessage) json.RawMessage {
+	for raw := range jsonlimit.Elements(content) {
+		var block structuredBlock
+		if bytes.HasPrefix(raw, []byte(`{"type":"`+blockStructured+`"`)) && jsonlimit.Unmarshal(raw, &block) == nil {
+			return block.Value.RawMessage
+		}
+	}
+
 	return nil
 }
 

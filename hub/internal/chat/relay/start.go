@@ -95,6 +95,7 @@ func (r *Relay) Start(ctx context.Context, run AnswerRun, in Start) (*Answer, er
 
 	a.mu.Lock()
 	a.begun, a.inputs, a.tools = true, request.Inputs, request.ClientTools
+	a.bound = request.OutputSchema != nil
 	a.mu.Unlock()
 	r.observe(a.former)
 	if a.former.ID != "" && a.former.ID != a.run.ID { // it may still use the session of the runtime
@@ -248,7 +249,7 @@ func (a *Answer) rejected(err error) error {
 		kind, e.Code, e.Message = kindBusy, wire.Conflict, "The previous answer is still ending: send the message again in a moment."
 	case ok && failure.Status == http.StatusRequestEntityTooLarge:
 		e.Code, e.Message = code.PayloadTooLarge, "The message is too long for the agent."
-	case ok && failure.Status == http.StatusBadRequest && len(a.inputs) > 0: // such as the name of a tool
+	case ok && failure.Status == http.StatusBadRequest && (len(a.inputs) > 0 || a.bound): // such as the name of a tool
 		e.Code, e.Message = wire.InvalidRequest, "The runtime of the agent rejected the message: "+Clean(excerpt.Head(failure.Body.Error, maxFailure))
 	case ok && (failure.Status == http.StatusServiceUnavailable || failure.Status == http.StatusTooManyRequests):
 		kind, e.Message = kindBusy, "The runtime of the agent takes no more runs at the moment: send the message again later."

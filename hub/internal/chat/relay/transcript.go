@@ -240,6 +240,10 @@ func (t *transcript) payload(payload runtimewire.Payload) {
 			}
 		}
 
+		if p.Structured != nil {
+			t.addAside(structuredBlock{Type: blockStructured, Value: object{p.Structured}})
+		}
+
 		if p.IsError {
 			end = failureOf(p.ErrorType, append(p.Errors, p.Subtype)[0])
 		}

@@ -18,7 +18,7 @@ export const empty = {
   title: "", titleEn: "", description: "", descriptionEn: "", icon: "", enabled: true, isDefault: false, providerId: "", model: "", systemPrompt: "", maxTurns: 10,
   maxOutputTokens: null, contextWindow: null, temperature: null, thinking: "", permissionMode: "default", approvers: "owner", limitTools: false, allowedTools: [], disallowedTools: [],
   tools: [], skills: [], mcps: [], knowledge: [], settingSources: [], sandboxMode: "", sandboxNetwork: "", sandboxRead: [], sandboxWrite: [], sandboxDomains: [],
-  runTimeout: "", llmIdleTimeout: "", toolTimeout: "", subagents: "{}", commandEnv: "",
+  runTimeout: "", llmIdleTimeout: "", toolTimeout: "", subagents: "{}", commandEnv: "", outputSchema: "",
   "deployment.memory": "", "deployment.cpu": "", "deployment.processes": null, "deployment.replicas": null,
 };
 
@@ -34,6 +34,7 @@ export function valuesOf(a) {
     thinking: a.thinking ? JSON.stringify(a.thinking) : "", limitTools: Array.isArray(a.allowedTools), allowedTools: a.allowedTools || [], knowledge: (a.knowledge || []).map((k) => k.name),
     sandboxMode: sandbox.mode === false ? "off" : sandbox.mode || "", sandboxNetwork: sandbox.network || "", sandboxRead: sandbox.read || [], sandboxWrite: sandbox.write || [], sandboxDomains: sandbox.domains || [],
     runTimeout: limits.runTimeout || "", llmIdleTimeout: limits.llmIdleTimeout || "", toolTimeout: limits.toolTimeout || "", subagents: JSON.stringify(a.subagents || {}, null, 2),
+    outputSchema: a.outputSchema ? JSON.stringify(a.outputSchema, null, 2) : "",
     commandEnv: Object.keys(a.commandEnv || {}).length ? JSON.stringify(a.commandEnv, null, 2) : "",
     "deployment.memory": deployment.memory || "", "deployment.cpu": deployment.cpu || "", "deployment.processes": deployment.processes || null, "deployment.replicas": deployment.replicas || null,
   };
@@ -59,6 +60,7 @@ export function bodyOf(v, before = {}) {
   body.thinking = parse("thinking", v.thinking, null);
   body.subagents = parse("subagents", v.subagents, {});
   body.commandEnv = parse("commandEnv", v.commandEnv, {});
+  body.outputSchema = parse("outputSchema", v.outputSchema, null);
   body.knowledge = v.knowledge.map((name) => (before.knowledge || []).find((k) => k.name === name) || { name });
   const sandbox = { mode: sandboxMode === "off" ? false : sandboxMode, network: sandboxNetwork, read: sandboxRead, write: sandboxWrite, domains: sandboxDomains };
   body.sandbox = sandboxMode || sandboxNetwork || sandboxRead.length || sandboxWrite.length || sandboxDomains.length ? sandbox : null;
@@ -143,7 +145,8 @@ export function AgentFields({ form, choices, brief }) {
       <${NumberField} ...${f} name="maxTurns" label=${t("field.maxTurns")} min="1" max="10000" /><${NumberField} ...${f} name="maxOutputTokens" label=${t("field.maxOutputTokens")} min="1" />
       <${NumberField} ...${f} name="contextWindow" label=${t("field.contextWindow")} min="1" /><${NumberField} ...${f} name="temperature" label=${t("field.temperature")} min="0" max="2" step="any" />
       <${TextField} ...${f} name="runTimeout" label=${t("field.runTimeout")} placeholder="30m" /><${TextField} ...${f} name="llmIdleTimeout" label=${t("field.llmIdleTimeout")} placeholder="2m" />
-      <${TextField} ...${f} name="toolTimeout" label=${t("field.toolTimeout")} placeholder="2m" /><${TextField} ...${f} name="thinking" label=${t("field.thinking")} placeholder='{"budgetTokens": 4096}' spellcheck="false" /></div></fieldset>
+      <${TextField} ...${f} name="toolTimeout" label=${t("field.toolTimeout")} placeholder="2m" /><${TextField} ...${f} name="thinking" label=${t("field.thinking")} placeholder='{"budgetTokens": 4096}' spellcheck="false" /></div>
+      <${AreaField} ...${f} name="outputSchema" label=${t("field.outputSchema")} help=${t("field.outputSchema_help")} rows="6" code /></fieldset>
     <fieldset><legend>${t("agent.part.deployment")}</legend><p class="help">${t("agent.deployment_help")}</p><div class="grid">
       <${TextField} ...${f} name="deployment.memory" label=${t("field.deployMemory")} placeholder="512Mi" spellcheck="false" /><${TextField} ...${f} name="deployment.cpu" label=${t("field.deployCpu")} placeholder="500m" spellcheck="false" />
       <${NumberField} ...${f} name="deployment.processes" label=${t("field.deployProcesses")} min="16" max="4194304" /><${NumberField} ...${f} name="deployment.replicas" label=${t("field.deployReplicas")} min="1" max="100" /></div></fieldset>`;

@@ -108,6 +108,8 @@ class Answer {
     this.stream = null;
     /** @type {Fold|null} */
     this.thinking = null;
+    /** @type {Element|null} */
+    this.lastText = null;
     this.text = "";
     /** The types of the blocks that have arrived in parts since the last complete message. */
     this.parts = new Set();
@@ -126,6 +128,7 @@ class Answer {
     this.body.replaceChildren();
     this.folds.clear();
     this.parts.clear();
+    this.lastText = null;
     this.text = "";
     this.budget = new Budget();
     this.blocks = 0;
@@ -230,7 +233,10 @@ class Answer {
       case "text": {
         const node = el("div", { class: "md" });
         this.place(parent).append(node);
-        if (!parent) this.addText(textOf(b.text));
+        if (!parent) {
+          this.addText(textOf(b.text));
+          this.lastText = node;
+        }
         yield* new Markdown(node, labels(), this.budget).all(textOf(b.text));
         break;
       }
@@ -245,6 +251,9 @@ class Answer {
         break;
       case "tool_result":
         this.fold(b.tool_use_id, b.tool_name || "", b.parent_tool_use_id || parent).result(b);
+        break;
+      case "structured":
+        yield* this.structured(b.value);
         break;
       case "subagent_message":
         for (const inner of listOf(b.content)) yield* this.block(inner, b.parent_tool_use_id);
@@ -270,6 +279,16 @@ class Answer {
       default:
         if (typeof b.type !== "string") throw new TypeError("a block without a type");
     }
+  }
+
+  /** structured shows a value in place of the text that it was read from. @returns {Generator<any>} */
+  * structured(value) {
+    this.endText();
+    const node = this.lastText || el("div", {});
+    node.className = "md";
+    node.replaceChildren();
+    this.body.append(node);
+    yield* new Markdown(node, labels(), this.budget).all("```json\n" + pretty(value) + "\n```");
   }
 
   /** event takes an event by its name. The hub sends only its own events with the name hub, and a runtime sends what it likes in others. */
@@ -324,6 +343,7 @@ class Answer {
         break;
       case "result":
         this.result = e;
+        if (e.structured) yield* this.structured(e.structured);
         if (e.is_error) this.conclude(listOf(e.errors)[0] || t("chat.failed"), true);
         break;
       case "error":
@@ -345,6 +365,7 @@ class Answer {
         this.endText();
         const node = el("div", { class: "md" });
         this.body.append(node);
+        this.lastText = node;
         this.stream = new Markdown(node, labels(), this.budget);
         this.addText("");
       }

@@ -388,6 +388,8 @@ export default {
   "field.name": "Name",
   "field.oauth": "OAuth client",
   "field.order": "Order",
+  "field.outputSchema": "Output schema",
+  "field.outputSchema_help": "A JSON Schema of an object. Answers are then JSON that matches it.",
   "field.pattern_help": "A tool, or a pattern such as Bash(git *).",
   "field.permissionMode": "Permission mode",
   "field.prompt": "Prompt",

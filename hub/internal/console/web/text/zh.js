@@ -388,6 +388,8 @@ export default {
   "field.name": "名称",
   "field.oauth": "OAuth 客户端",
   "field.order": "排序",
+  "field.outputSchema": "输出的 JSON Schema",
+  "field.outputSchema_help": "对象的 JSON Schema。设置后，回答是符合它的 JSON。",
   "field.pattern_help": "工具名，或类似 Bash(git *) 的模式。",
   "field.permissionMode": "权限模式",
   "field.prompt": "提示词",
