@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -50,7 +51,7 @@ func (a *app) approvalsCommand() *cobra.Command {
 				return a.printOne(w, field{"id", w.ID})
 			}
 
-			_, err = fmt.Fprint(a.stdout, card(w))
+			_, err = fmt.Fprint(a.stdout, card(w, columns(a.stdout)))
 			return err
 		},
 	})
@@ -66,7 +67,7 @@ func (a *app) approveCommand() *cobra.Command {
 		example: "  agenthost approvals approve 5f3a91c2\n  agenthost approvals approve 5f3a91c2 --input '{\"command\":\"git push\"}'",
 		goes: func(ctx context.Context, c *client.Client, args []string) (string, error) {
 			w, err := findApproval(ctx, c, args[0])
-			return card(w), err
+			return card(w, columns(a.stderr)), err
 		},
 		run: func(ctx context.Context, c *client.Client, args []string) error {
 			w, err := findApproval(ctx, c, args[0])
@@ -147,8 +148,9 @@ func findApproval(ctx context.Context, c *client.Client, text string) (wire.Appr
 }
 
 // card returns what a person reads before the answer. Lines of others have a margin, so that they
-// are not mistaken for those of the program.
-func card(w wire.Approval) string {
+// are not mistaken for those of the program. One that is longer than a terminal of some columns
+// continues on a line with another margin; 0 columns have no such lines.
+func card(w wire.Approval, columns int) string {
 	var text strings.Builder
 	asks := "wants to call " + visible(w.ToolName)
 	if w.Kind == runvalue.InputQuestion {
@@ -166,7 +168,7 @@ func card(w wire.Approval) string {
 		}
 
 		for line := range strings.SplitSeq(strings.TrimSuffix(part.text, "\n"), "\n") {
-			fmt.Fprintf(&text, "  | %s\n", visible(line))
+			writeQuoted(&text, visible(line), columns)
 		}
 	}
 
@@ -182,8 +184,29 @@ func card(w wire.Approval) string {
 			kind += ", required"
 		}
 
-		fmt.Fprintf(&text, "  | %s (%s)\n", p.describe(), kind)
+		writeQuoted(&text, fmt.Sprintf("%s (%s)", p.describe(), kind), columns)
 	}
 
 	return text.String()
+}
+
+// writeQuoted writes a line of a card. A character that is not ASCII takes at most two columns.
+func writeQuoted(text *strings.Builder, line string, columns int) {
+	text.WriteString("  | ")
+	used := len("  | ")
+	for _, r := range line {
+		width := 1
+		if r >= utf8.RuneSelf {
+			width = 2
+		}
+
+		if used += width; columns > 0 && used > columns {
+			text.WriteString("\n  : ")
+			used = len("  : ") + width
+		}
+
+		text.WriteRune(r)
+	}
+
+	text.WriteByte('\n')
 }

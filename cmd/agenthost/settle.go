@@ -1,12 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,10 +30,11 @@ func waitingFor(pending []wire.Pending) error {
 	return fmt.Errorf("%w: agenthost approvals show has what it waits for:%s", errWaiting, text.String())
 }
 
-// settled asks the user for what an answer waits for, and continues it, until it has ended. Without
-// a terminal, it returns err.
+// settled asks the user for what an answer waits for, and continues it, until it has ended. It asks
+// again if the hub rejects the answers. Without a terminal, it returns err.
 func (c *chat) settled(ctx context.Context, err error) error {
 	for errors.Is(err, errWaiting) && isTerminal(c.stdin) {
+		pending := c.pending
 		answers, asked := c.askAll(ctx)
 		if asked != nil {
 			return asked
@@ -44,6 +45,10 @@ func (c *chat) settled(ctx context.Context, err error) error {
 				Answers: answers, OnDisconnect: "continue", // with the inputs and tools of the message
 			})
 		})
+		if errors.Is(err, hubwire.InvalidRequest) || errors.Is(err, hubwire.ValidationFailed) {
+			c.note("%s", c.explain(err))
+			c.pending, err = pending, errWaiting
+		}
 	}
 
 	return err
@@ -64,11 +69,11 @@ func (c *chat) askAll(ctx context.Context) ([]wire.Answer, error) {
 		}
 
 		if w.Approvers != "owner" {
-			c.note("%sUsers with the role %s or a higher one approve this.", card(w), w.Approvers)
+			c.note("%sUsers with the role %s or a higher one approve this.", card(w, columns(c.stderr)), w.Approvers)
 			return nil, waitingFor(c.pending)
 		}
 
-		fmt.Fprint(c.stderr, card(w))
+		fmt.Fprint(c.stderr, card(w, columns(c.stderr)))
 		answer := wire.Answer{ID: p.ID}
 		if p.Kind == runvalue.InputQuestion {
 			err = c.askQuestion(w, &answer)
@@ -187,20 +192,34 @@ func (c *chat) askQuestion(w hubwire.Approval, answer *wire.Answer) error {
 	return err
 }
 
-// propertiesOf returns the properties of the schema of a question, in the order of their names.
+// propertiesOf returns the properties of the schema of a question, in their order.
 func propertiesOf(data json.RawMessage) ([]property, error) {
 	var schema struct {
-		Properties map[string]property `json:"properties"`
-		Required   []string            `json:"required"`
+		Properties json.RawMessage `json:"properties"`
+		Required   []string        `json:"required"`
 	}
 	if err := jsonlimit.Unmarshal(data, &schema); err != nil {
 		return nil, fmt.Errorf("read the schema of the question: %w", err)
 	}
 
 	var all []property
-	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
-		p := schema.Properties[name]
-		p.name, p.required = name, slices.Contains(schema.Required, name)
+	properties := json.NewDecoder(bytes.NewReader(schema.Properties))
+	if begin, err := properties.Token(); err != nil || begin != json.Delim('{') {
+		return nil, nil
+	}
+
+	for properties.More() {
+		name, err := properties.Token()
+		if err != nil {
+			return nil, fmt.Errorf("read the schema of the question: %w", err)
+		}
+
+		p := property{name: fmt.Sprint(name)}
+		if err := properties.Decode(&p); err != nil {
+			return nil, fmt.Errorf("read property %q of the question: %w", p.name, err)
+		}
+
+		p.required = slices.Contains(schema.Required, p.name)
 		all = append(all, p)
 	}
 

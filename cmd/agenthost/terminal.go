@@ -17,6 +17,21 @@ func isTerminal(stream any) bool {
 	return ok && isatty.IsTerminal(file.Fd())
 }
 
+// columns returns the width of a terminal, and 0 for any other stream.
+func columns(stream any) int {
+	file, ok := stream.(interface{ Fd() uintptr })
+	if !ok {
+		return 0
+	}
+
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+
+	return width
+}
+
 // maxLine bounds a line and a message from stdin, in bytes.
 const maxLine = 4 << 20
 
