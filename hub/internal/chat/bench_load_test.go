@@ -45,6 +45,9 @@ import (
 // memory can be measured apart from those of the clients.
 const roleVariable = "CHAT_BENCH_ROLE"
 
+// lateHub is the role of a hub that stores no answer in progress.
+const lateHub = "late hub"
+
 func TestMain(m *testing.M) {
 	if role := os.Getenv(roleVariable); role != "" {
 		if err := serveRole(role, os.Getenv("CHAT_BENCH_TARGET"), os.Getenv("CHAT_BENCH_DATABASE")); err != nil {
@@ -115,7 +118,11 @@ func serveRole(role, target, database string) error {
 		if err != nil {
 			return err
 		}
-		s, err := newBench(all, target)
+		saveEvery := time.Duration(0) // the default
+		if role == lateHub {
+			saveEvery = time.Hour
+		}
+		s, err := newBench(all, target, saveEvery)
 		if err = errors.Join(err, all.Join(context.Background())); err != nil {
 			return err
 		}
@@ -149,16 +156,17 @@ func (b benchAgents) Endpoint(context.Context, string, string) (deployment.Endpo
 
 func (benchAgents) Replicas(context.Context, string) ([]string, error) { return nil, nil }
 
-func newBench(s *store.Store, runtimeURL string) (*chat.Service, error) {
+func newBench(s *store.Store, runtimeURL string, saveEvery time.Duration) (*chat.Service, error) {
 	agents := benchAgents{runtimeURL}
-	return chat.New(chat.Config{Store: s, Catalog: agents, Deployments: agents, Relay: relay.Config{UserAnswers: 1000, AgentAnswers: 10_000}})
+	limits := relay.Config{UserAnswers: 1000, AgentAnswers: 10_000, SaveEvery: saveEvery}
+	return chat.New(chat.Config{Store: s, Catalog: agents, Deployments: agents, Relay: limits})
 }
 
 func benchService(b *testing.B, url string) *chat.Service {
 	b.Helper()
 	joined := apitest.NewStore(b, dbtest.Open(b, url, apitest.Audit(), store.Migrations, chat.Migrations), store.Config{})
 	apitest.Join(b, joined)
-	s, err := newBench(joined, "")
+	s, err := newBench(joined, "", 0)
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, s.Close()) })
 	return s

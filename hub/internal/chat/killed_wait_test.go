@@ -116,29 +116,33 @@ func (c *counting) awaitCall() {
 	require.Eventually(c.t, func() bool { return c.ran() == 1 }, patience, 5*time.Millisecond)
 }
 
+func afterCall(c *counting) {
+	c.write("go")
+	c.up.Await(c.t, 2)
+}
+
 // A hub is killed after it has stored an approval: before the runtime has the run, while the call
-// runs, and after its result. The call runs at most once, and the user sees what happened, also if
-// it sends the approval again.
+// runs, after its result, and after a part of the answer was stored. The call runs at most once, and
+// the user sees what happened, also if it sends the approval again.
 func TestAHubThatIsKilledAfterAnApproval(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
+		role   string            // of the hub
 		reach  func(c *counting) // the moment
 		ran    int               // before the approval is sent again
 		status string            // after it is sent again
 		told   string            // to the model
 	}{
-		"before the run":  {func(c *counting) { <-c.held }, 0, "completed", "no output"},
-		"during the call": {func(c *counting) { c.awaitCall() }, 1, "failed", "interrupted"},
-		"after the call": {func(c *counting) {
-			c.write("go")
-			c.up.Await(c.t, 2)
-		}, 1, "failed", "no output"},
+		"before the run":  {lateHub, func(c *counting) { <-c.held }, 0, "completed", "no output"},
+		"during the call": {lateHub, func(c *counting) { c.awaitCall() }, 1, "failed", "interrupted"},
+		"after the call":  {lateHub, afterCall, 1, "failed", "no output"},
+		"after a part":    {"hub", afterCall, 1, "partial", "no output"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dbtest.Each(t, func(t *testing.T, database string) {
 				c := startCounting(t)
-				hub := startRole(t, "hub", c.URL, database) // on SQLite, it removes the hubs before it
+				hub := startRole(t, row.role, c.URL, database) // on SQLite, it removes the hubs before it
 				s := open(t, database, quiet, func(c *config) { c.lease = time.Second })
 				s.endpoint.Store(&deployment.Endpoint{URL: c.URL, AgentID: "helper"})
 				ada := s.ada()
@@ -157,6 +161,10 @@ func TestAHubThatIsKilledAfterAnApproval(t *testing.T) {
 					}
 				}()
 				row.reach(c)
+				if row.role != lateHub {
+					stored := `SELECT COUNT(*) FROM chat_messages WHERE status = 'partial' AND started`
+					require.Eventually(t, func() bool { return s.number(stored) == 1 }, patience, 20*time.Millisecond)
+				}
 				require.NoError(t, syscall.Kill(hub.pid, syscall.SIGKILL))
 				<-sent
 				c.holds.Store(false)

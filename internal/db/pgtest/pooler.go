@@ -2,6 +2,7 @@ package pgtest
 
 import (
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -119,7 +120,9 @@ func awaitSocket(t testing.TB, dir string) {
 	t.Helper()
 	deadline := time.Now().Add(startTimeout)
 	for {
-		if _, err := os.Stat(filepath.Join(dir, ".s.PGSQL.6432")); err == nil {
+		// The file exists before PgBouncer listens.
+		if c, err := net.Dial("unix", filepath.Join(dir, ".s.PGSQL.6432")); err == nil {
+			_ = c.Close()
 			return
 		}
 
