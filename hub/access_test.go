@@ -107,6 +107,7 @@ func (o *org) allWrites(t *testing.T) []write {
 		{"DELETE", agents + name, agents + "/spare", ""},
 		{"POST", chats, myChats, `{"title":"new"}`},
 		{"POST", chats + id + "/messages", myChats + "/" + chat + "/messages", `{"message":"hello"}`},
+		{"POST", "/api/v1/agents/:name/chat/uploads", "/api/v1/agents/same/chat/uploads", "{}"},
 		{"DELETE", chats + id, myChats + "/" + oldChat, ""},
 		{"POST", waits + id, waits + "/" + wait, `{"decision":"approve"}`},
 		{"DELETE", allChats + id, allChats + "/" + chat, ""},
@@ -149,7 +150,7 @@ func stored(t *testing.T, d *db.DB) (all []string) {
 		"SELECT 'tool', name, hash || CAST(version AS TEXT) FROM tools", "SELECT 'skill', name, hash || CAST(version AS TEXT) FROM skills",
 		"SELECT 'scene', name, CAST(version AS TEXT) FROM scenes", "SELECT 'mcp', name, CAST(version AS TEXT) FROM mcps", "SELECT 'knowledge', name, CAST(version AS TEXT) FROM knowledge",
 		"SELECT 'budget', name, CAST(hard AS TEXT) FROM usage_budgets",
-		"SELECT 'chat', id, CAST(message_count AS TEXT) FROM chat_sessions", "SELECT 'message', id, role FROM chat_messages", "SELECT 'wait', id, answer FROM chat_waits", "SELECT 'deployment', key, desired || CAST(edition AS TEXT) FROM deployments",
+		"SELECT 'chat', id, CAST(message_count AS TEXT) FROM chat_sessions", "SELECT 'message', id, role FROM chat_messages", "SELECT 'file', id, session_key FROM chat_files", "SELECT 'wait', id, answer FROM chat_waits", "SELECT 'deployment', key, desired || CAST(edition AS TEXT) FROM deployments",
 	} {
 		rows, err := db.Collect(t.Context(), d.Read(), query, func(row db.Scanner) (text string, err error) {
 			var kind, name string

@@ -246,7 +246,8 @@ func (o *org) fill() {
 		o.key = o.send("GET", deployment, o.admin, "").want(200)["apiKey"].(string)
 		sessions := "/api/v1/agents/" + name + "/chat/sessions"
 		chat := o.made("POST", sessions, `{"title":"chat `+of+`"}`)["id"].(string)
-		a := o.send("POST", sessions+"/"+chat+"/messages", o.admin, `{"message":"text `+of+`"}`)
+		upload := o.made("POST", "/api/v1/agents/"+name+"/chat/uploads", "file "+of+" and "+name)["id"].(string)
+		a := o.send("POST", sessions+"/"+chat+"/messages", o.admin, `{"message":"text `+of+`","content":[{"type":"file","uploadId":"`+upload+`"}]}`)
 		require.Contains(o.t, a.text, "hub.saved", a.text)
 		if label := regexp.MustCompile(`"aigc":(\{[^}]*\})`).FindStringSubmatch(a.text); label != nil {
 			o.label = label[1]

@@ -114,7 +114,7 @@ func (o *org) expand(t *testing.T, path string, other *org) (paths []string) {
 			own, others = []string{"same"}, []string{"only-" + other.name}
 		case ":kind":
 			own, others = []string{"agent"}, nil
-		case ":id", ":tokenId", ":message":
+		case ":id", ":tokenId", ":message", ":upload":
 			own = o.users[:1]
 		default:
 			require.FailNow(t, "a parameter without values", path)
@@ -158,7 +158,7 @@ func (o *org) snapshot() map[string]string {
 				ids = o.sample
 			}
 			for _, id := range ids {
-				path := strings.NewReplacer(":id", id, ":message", id).Replace(path)
+				path := strings.NewReplacer(":id", id, ":message", id, ":upload", id).Replace(path)
 				a := o.send(http.MethodGet, path, o.admin, "")
 				all[path] = fmt.Sprint(a.status, " ", changing.ReplaceAllString(a.text, ""))
 				if a.status != 200 {

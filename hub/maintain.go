@@ -29,6 +29,7 @@ func (h *Hub) maintain(ctx context.Context) {
 	})
 	h.running.Go(func() { everyHour(ctx, h.sweepArtifacts) })
 	h.running.Go(func() { everyHour(ctx, h.usage.Prune) })
+	h.running.Go(func() { everyHour(ctx, h.sweepUploads) })
 	h.running.Go(func() { h.usage.Settle(ctx) })
 }
 
@@ -44,6 +45,18 @@ func everyHour(ctx context.Context, do func(context.Context)) {
 
 		do(ctx)
 		wait.Reset(maintainEvery)
+	}
+}
+
+// sweepUploads deletes uploads that no message has used.
+func (h *Hub) sweepUploads(ctx context.Context) {
+	n, err := h.chat.DeleteUnusedUploads(ctx)
+	if err != nil && ctx.Err() == nil {
+		h.cfg.Logger.Error("sweep uploads of chats", "err", err)
+	}
+
+	if n > 0 {
+		h.cfg.Logger.Info("unused uploads of chats were deleted", "uploads", n)
 	}
 }
 

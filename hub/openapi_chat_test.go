@@ -69,6 +69,9 @@ var unseenChats = map[string]string{
 	"GET /api/v1/admin/chat/sessions/{id}/transcript 200 items kept":    "it takes a conversation that fills the context: sessiontest, transcript",
 	"GET /api/v1/admin/chat/sessions/{id}/transcript 200 items summary": "it takes a conversation that fills the context: sessiontest, transcript",
 
+	"POST /api/v1/agents/{name}/chat/uploads 409":                 "it takes 512 MiB: chat.TestFilesOfAUserAreBounded",
+	"POST /api/v1/agents/{name}/chat/uploads 400 invalid_request": "the body has to end early",
+
 	"GET /api/v1/agents/{name}/chat/sessions/{id}/transcript 200 partial": "it takes several replicas: chat.TestReplicasWithPartsOfAConversation",
 	"GET /api/v1/admin/chat/sessions/{id}/transcript 200 partial":         "it takes several replicas: chat.TestReplicasWithPartsOfAConversation",
 
@@ -109,6 +112,7 @@ func (c *contract) chats(admin string) {
 		require.NoError(c.t, c.doc.Fits("ChatMessage", again[name]))
 	}
 	c.faulty("POST", path+"/messages", cleo, `{}`, `{"message":"a","onDisconnect":"stop"}`, `{"message":" "}`, `{"message":"a","clientMessageId":"`+strings.Repeat("c", 129)+`"}`)
+	c.attachedFiles(path, cleo, admin)
 	c.budgets(path, cleo, admin)
 	c.cancelledChat(path, cleo, admin)
 	for _, row := range [][2]string{{path, cleo}, {strings.Replace(path, chats, allChats, 1), admin}} {
@@ -132,6 +136,7 @@ func (c *contract) chats(admin string) {
 		{"GET", chats + "/0/messages", ""}, {"POST", chats + "/0/messages", message}, {"POST", chats + "/0/cancel", ""}, {"DELETE", chats + "/0", ""},
 		{"GET", allChats + "/0", ""}, {"GET", allChats + "/0/messages", ""}, {"DELETE", allChats + "/0", ""},
 		{"GET", chats + "/0/transcript", ""}, {"GET", allChats + "/0/transcript", ""},
+		{"GET", chats + "/0/uploads/0", ""}, {"GET", allChats + "/0/uploads/0", ""}, {"POST", "/api/v1/agents/nobody/chat/uploads", "text"},
 	} {
 		c.reject(404, wire.NotFound, row.method, row.path, cleo, row.body)
 	}
@@ -141,6 +146,30 @@ func (c *contract) chats(admin string) {
 	c.reject(409, code.AgentNotDeployed, "GET", path+"/transcript", cleo, "")
 	c.reject(409, code.AgentNotDeployed, "GET", strings.Replace(path, chats, allChats, 1)+"/transcript", admin, "")
 	c.ok(204, "DELETE", path, cleo, "")
+}
+
+// attachedFiles sends messages with files, and reads those.
+func (c *contract) attachedFiles(path, token, admin string) {
+	c.t.Helper()
+	const uploads = "/api/v1/agents/chatty/chat/uploads"
+	id := c.send("POST", uploads, token, "a text", "Content-Type", "text/markdown").want(201)["id"].(string)
+	c.reject(400, wire.ValidationFailed, "POST", uploads, token, "a\x00b", "Content-Type", "")
+	c.reject(413, code.PayloadTooLarge, "POST", uploads, token, strings.Repeat("x", 10<<20+1), "Content-Type", "text/plain")
+	body := `{"message":null,"content":[{"type":"text","text":"Read this."},{"type":"file","name":"notes.md","uploadId":"` + id + `","data":null},
+		{"type":"image","mediaType":"image/gif","data":"R0lGODlh"}],"answers":null}`
+	require.Contains(c.t, c.send("POST", path+"/messages", token, body).text, `"status":"completed"`)
+	for _, row := range [][2]string{{path, token}, {strings.Replace(path, chats, allChats, 1), admin}} {
+		file := row[0] + "/uploads/" + id
+		res := c.send("GET", file, row[1], "")
+		require.Equal(c.t, "a text", res.text)
+		require.Equal(c.t, 304, c.send("GET", file, row[1], "", "If-None-Match", res.header.Get("Etag")).status)
+		require.Equal(c.t, "tex", c.send("GET", file, row[1], "", "Range", "bytes=2-4").text)
+		c.reject(412, wire.PreconditionFailed, "GET", file, row[1], "", "If-Match", `"other"`)
+		c.reject(416, wire.InvalidRequest, "GET", file, row[1], "", "Range", "bytes=9999-")
+		c.reject(404, wire.NotFound, "GET", row[0]+"/uploads/"+unknownID, row[1], "")
+	}
+	c.faulty("POST", path+"/messages", token, `{"content":[]}`, `{"content":[{"type":"audio","data":"AAAA"}]}`, `{"message":"a","content":[`+strings.Repeat(`{"type":"text","text":"x"},`, 64)+`{"type":"text","text":"x"}]}`)
+	c.reject(400, wire.InvalidRequest, "POST", path+"/messages", token, `{"content":[{"type":"image","data":1}]}`)
 }
 
 // followed reads and cancels answers that continue, of which the first one has ended.
@@ -255,6 +284,8 @@ func (c *contract) pushedChats(admin, member string) {
 		c.reject(400, wire.InvalidRequest, method, one+"?user=%zz", admin, "")
 	}
 	c.reject(409, wire.Conflict, "GET", one+"/messages", admin, "")
+	c.reject(409, wire.Conflict, "GET", one+"/uploads/0", admin, "")
+	c.reject(400, wire.InvalidRequest, "GET", one+"/uploads/0?user=%zz", admin, "")
 	c.reject(409, wire.Conflict, "GET", one+"/transcript", admin, "")
 	c.reject(409, wire.Conflict, "GET", one+"/messages/m/events", admin, "")
 	c.ok(200, "GET", one+"?user=bot", admin, "")

@@ -21,7 +21,7 @@ func authenticates(path, roles string) bool {
 // pathOf makes a request path of one of the document.
 func pathOf(path string) string {
 	return strings.NewReplacer("{id}", unknownID, "{tokenId}", unknownID, "{token}", "inv_0", "/tools/{name}/file", "/tools/weather/file",
-		"/skills/{name}/file", "/skills/brief/file", "{name}", "nobody").Replace(path)
+		"/skills/{name}/file", "/skills/brief/file", "{name}", "nobody", "{upload}", unknownID).Replace(path)
 }
 
 // refusals are those that many operations have in common.
@@ -124,6 +124,7 @@ func (c *contract) unreadable(method, path, token string, content openapi3.Conte
 		c.rejectForm(400, wire.InvalidRequest, method, path, token, "--x\r\nContent")
 		c.rejectForm(413, code.PayloadTooLarge, method, path, token, form("a.ts", "x", "title", large))
 		c.reject(415, code.UnsupportedMedia, method, path, token, `{}`)
+	case content["*/*"] != nil: // the walk of chats uploads
 	case content[yamlType] != nil:
 		c.reject(413, code.PayloadTooLarge, method, path, token, large, "Content-Type", yamlType)
 		c.reject(415, code.UnsupportedMedia, method, path, token, `{}`)

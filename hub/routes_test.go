@@ -145,6 +145,8 @@ POST   /api/v1/agents/:name/chat/sessions                admin maintainer member
 DELETE /api/v1/agents/:name/chat/sessions/:id            admin maintainer member
 GET    /api/v1/agents/:name/chat/sessions/:id/messages   admin maintainer member
 POST   /api/v1/agents/:name/chat/sessions/:id/messages   admin maintainer member
+POST   /api/v1/agents/:name/chat/uploads                 admin maintainer member
+GET    /api/v1/agents/:name/chat/sessions/:id/uploads/:upload admin maintainer member
 GET    /api/v1/agents/:name/chat/sessions/:id/messages/:message/events admin maintainer member
 POST   /api/v1/agents/:name/chat/sessions/:id/messages/:message/cancel admin maintainer member
 POST   /api/v1/agents/:name/chat/sessions/:id/cancel     admin maintainer member
@@ -153,6 +155,7 @@ GET    /api/v1/admin/chat/sessions                       admin maintainer member
 GET    /api/v1/admin/chat/sessions/:id                   admin maintainer member
 DELETE /api/v1/admin/chat/sessions/:id                   admin maintainer member
 GET    /api/v1/admin/chat/sessions/:id/messages          admin maintainer member
+GET    /api/v1/admin/chat/sessions/:id/uploads/:upload   admin maintainer member
 GET    /api/v1/admin/chat/sessions/:id/messages/:message/events admin maintainer member
 POST   /api/v1/admin/chat/sessions/:id/messages/:message/cancel admin maintainer
 GET    /api/v1/admin/chat/sessions/:id/transcript        admin maintainer member

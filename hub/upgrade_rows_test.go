@@ -24,6 +24,10 @@ func (all rows) further() {
 			"agent_name": chat["agent_name"], "session_id": chat["id"], "message_id": "m", "seq": int64(2), "kind": "approval", "tool_name": "Bash",
 			"reason": "r", "executed": "ls", "digest": "d", "created_at": later,
 		},
+		"chat_files": {
+			"tenant_id": chat["tenant_id"], "user_id": chat["user_id"], "id": "f1", "session_key": chat["key"], "media_type": "text/plain", "size": int64(1),
+			"stored_at": later, "data": []byte("x"),
+		},
 		"chat_transcripts":      {"tenant_id": "alpha", "agent_name": "gone", "runtime_session": "s", "due_at": later, "keep_until": later},
 		"deployment_tombstones": {"key": "alpha-gone", "uid": "gone", "deleted_at": later},
 		"deployment_files":      {"artifact": "tools/x/x.ts", "revision_id": revision["id"]},

@@ -41,7 +41,7 @@ func (x *execution) usage(res *result) string {
 // maxTimeoutMs prevents the overflow of a duration. No limit is longer than a year.
 const maxTimeoutMs = 366 * 24 * 3600 * 1000
 
-func (rt *Runtime) newExecution(h *hosted, entry *registry.Run, s session.Session, req *wire.RunRequest, c *content) *execution {
+func (rt *Runtime) newExecution(h *hosted, entry *registry.Run, s session.Session, req *wire.RunRequest, c *contents) *execution {
 	runID := entry.ID().String()
 	s.Begin(runID)
 	init := h.init

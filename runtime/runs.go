@@ -137,7 +137,7 @@ func (rt *Runtime) findAgent(agentID string, req *wire.RunRequest) (*hosted, err
 // prepare reserves the id of a run, its session and a slot among the active runs. The caller must
 // close the execution.
 func (rt *Runtime) prepare(ctx context.Context, h *hosted, req *wire.RunRequest) (*execution, error) {
-	c := &content{uploads: rt.uploads, memory: &httpapi.Memory{Reserve: rt.Reserve}}
+	c := &contents{uploads: rt.uploads, memory: &httpapi.Memory{Reserve: rt.Reserve}}
 	var x *execution
 	defer func() {
 		if x == nil {
@@ -158,7 +158,7 @@ func (rt *Runtime) prepare(ctx context.Context, h *hosted, req *wire.RunRequest)
 }
 
 // reserveRun is prepare. The reason is that of the error in metrics.
-func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunRequest, c *content) (*execution, string, error) {
+func (rt *Runtime) reserveRun(ctx context.Context, h *hosted, req *wire.RunRequest, c *contents) (*execution, string, error) {
 	id := ids.Random()
 	if req.RunID != nil {
 		var err error

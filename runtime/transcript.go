@@ -10,6 +10,7 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"github.com/seed93082962/agenthost/internal/content"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/ids"
@@ -291,9 +292,9 @@ func (r *entryRoom) block(b *model.Block) (wire.TranscriptBlock, bool) {
 	case model.BlockImage:
 		out.Name, out.MediaType, out.Size = b.Name, b.Images[0].MediaType, b.Bytes()
 	case model.BlockFile:
-		out.Name, out.MediaType, out.Size = b.Name, typeText, b.Bytes()
+		out.Name, out.MediaType, out.Size = b.Name, content.Text, b.Bytes()
 		if len(b.PDF) > 0 {
-			out.MediaType = typePDF
+			out.MediaType = content.PDF
 		}
 	case model.BlockToolUse:
 		out.ID, out.Name, out.Input = b.ID, b.Name, r.input(b.Input)

@@ -27,6 +27,7 @@ type chat struct {
 	session  string
 	own      bool // the session was begun by this program
 	message  string
+	attach   []string // files of the next message
 	thinking bool
 	resume   bool
 	texts    bool     // a text of the current message was printed
@@ -44,6 +45,8 @@ func (a *app) chatCommand() *cobra.Command {
 		Short: "Chat with a deployed agent",
 		Long: `Sends messages to a deployed agent and prints its answers as they arrive. Tool calls are printed to stderr.
 
+--attach adds an image or a file to the first message: PNG, JPEG, GIF and WebP of at most 5 MiB, PDF and text of at most 10 MiB.
+
 With -m it sends one message; with -m - or without a terminal, the message is stdin. Otherwise it reads a message
 from each line, until the end of input. Ctrl-C cancels the answer in progress, and between answers ends the program.
 
@@ -56,6 +59,7 @@ Without a terminal it prints the ids of what waits, and its exit code is 9.
 With -o json, each event is a line of JSON.`,
 		Example: `  agenthost chat helper
   agenthost chat helper -m "Summarize the log." --session 5f3a91c2
+  agenthost chat helper -m "What is wrong here?" --attach screen.png --attach app.log
   agenthost chat helper --resume
   git diff | agenthost chat reviewer -m -`,
 		Args:              exactly("AGENT"),
@@ -67,6 +71,7 @@ With -o json, each event is a line of JSON.`,
 	}
 	cmd.Flags().StringVarP(&c.message, "message", "m", "", "one `message`, or - for stdin")
 	cmd.Flags().StringVar(&c.session, "session", "", "`session` to continue: its title, or the first column of agenthost sessions list")
+	cmd.Flags().StringArrayVar(&c.attach, "attach", nil, "image or `file` of the first message; several times for more, at most 8")
 	cmd.Flags().BoolVar(&c.resume, "resume", false, "show the last answer, follow it, and continue the latest chat, or that of --session")
 	cmd.Flags().BoolVar(&c.thinking, "thinking", false, "print what the model thinks, to stderr")
 	return cmd
@@ -158,6 +163,10 @@ func (c *chat) showLast(ctx context.Context) error {
 	}
 
 	c.note("> %s", printable(question.Text))
+	for _, attached := range attachmentsOf(question) {
+		c.note("> %s", printable(attached.String()))
+	}
+
 	if answer.RunID == "" { // without an answer, or of another program
 		return nil
 	}
@@ -238,6 +247,10 @@ func (c *chat) converse(ctx context.Context) error {
 // registers.
 func (c *chat) send(ctx context.Context, message string) error {
 	err := c.settled(ctx, c.answer(ctx, message))
+	if err == nil {
+		c.attach = nil
+	}
+
 	if !c.own || !errors.Is(err, hubwire.NotFound) {
 		return err
 	}
@@ -254,9 +267,14 @@ func (c *chat) send(ctx context.Context, message string) error {
 
 // answer sends a message and prints the answer, which continues if the connection is lost.
 func (c *chat) answer(ctx context.Context, message string) error {
+	parts, err := c.upload(ctx)
+	if err != nil {
+		return err
+	}
+
 	return c.receive(ctx, func(ctx context.Context) iter.Seq2[wire.Payload, error] {
 		return c.client.Chats.Send(ctx, c.agent, c.session, hubwire.ChatMessageRequest{
-			Message: message, OnDisconnect: "continue", ClientMessageID: rand.Text(), Inputs: []string{runvalue.InputApproval, runvalue.InputQuestion},
+			Message: message, Content: parts, OnDisconnect: "continue", ClientMessageID: rand.Text(), Inputs: []string{runvalue.InputApproval, runvalue.InputQuestion},
 		})
 	})
 }

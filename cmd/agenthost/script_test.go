@@ -192,6 +192,7 @@ var outside = map[string]string{
 	"Users.Get":               "users get finds a user by name",
 	"Chats.Delete":            "sessions delete",
 	"Chats.Transcript":        "sessions transcript",
+	"Chats.File":              "sessions file",
 	"History.CancelAnswer":    "runs cancel names the run of an answer", "Chats.SendInBackground": "chat reads the answer",
 	"History.Events": "sessions show has the stored answers",
 }

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -63,12 +65,36 @@ func (a *app) sessionsCommand() *cobra.Command {
 					return err
 				}
 
-				if _, err := fmt.Fprintf(a.stdout, "%s  %s  %s\n%s\n\n", day(message.CreatedAt.Time), message.Role, message.Status, printable(message.Text)); err != nil {
+				text := message.Text
+				for _, attached := range attachmentsOf(message) {
+					text += "\n" + attached.String() + " " + attached.UploadID
+				}
+
+				if _, err := fmt.Fprintf(a.stdout, "%s  %s  %s\n%s\n\n", day(message.CreatedAt.Time), message.Role, message.Status, printable(text)); err != nil {
 					return err
 				}
 			}
 
 			return nil
+		},
+	})
+	file := a.command(action{
+		use: "file SESSION ID", short: "Print an image or a file of a conversation", args: []string{"SESSION", "ID"}, complete: sessionIDs,
+		long:    "Writes an image or a file of a message to stdout. The ids are those that sessions show prints.",
+		example: "  agenthost sessions file 5f3a91c2 0e1ac51be48ba705346ae806fcdb27b5db52ac5393f4ebd8bfd624c20b99bc6d > screen.png",
+		run: func(ctx context.Context, c *client.Client, args []string) (err error) {
+			session, err := findSession(ctx, c, args[0], user)
+			if err != nil {
+				return err
+			}
+
+			content, err := c.History.File(ctx, session.ID, ownerOf(session, user), args[1])
+			if err != nil {
+				return err
+			}
+
+			_, err = io.Copy(a.stdout, content)
+			return errors.Join(err, content.Close())
 		},
 	})
 	remove := a.command(action{
@@ -130,11 +156,11 @@ func (a *app) sessionsCommand() *cobra.Command {
 			return a.result("The answer of %s is cancelled.", session.AgentName)
 		},
 	})
-	for _, cmd := range []*cobra.Command{show, remove, transcript} {
+	for _, cmd := range []*cobra.Command{show, file, remove, transcript} {
 		cmd.Flags().StringVar(&user, "user", "", "`name` of the owner, if several users have pushed a session with the same id")
 	}
 
-	return group("sessions", "List, print, cancel and delete conversations", "  agenthost sessions list --agent helper", list, show, transcript, cancel, remove)
+	return group("sessions", "List, print, cancel and delete conversations", "  agenthost sessions list --agent helper", list, show, file, transcript, cancel, remove)
 }
 
 // ownerOf returns the id of the owner of a session if the user has named the owner.

@@ -290,6 +290,15 @@ var calls = map[string]func(ctx context.Context, c *client.Client) (any, error){
 	"GET /api/v1/agents/{name}/chat/sessions":         func(ctx context.Context, c *client.Client) (any, error) { return first(c.Chats.List(ctx, "x")) },
 	"POST /api/v1/agents/{name}/chat/sessions":        func(ctx context.Context, c *client.Client) (any, error) { return c.Chats.Create(ctx, "x", "t") },
 	"DELETE /api/v1/agents/{name}/chat/sessions/{id}": func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Chats.Delete(ctx, "x", uuid) },
+	"POST /api/v1/agents/{name}/chat/uploads": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Chats.Upload(ctx, "x", "", []byte("text"))
+	},
+	"GET /api/v1/agents/{name}/chat/sessions/{id}/uploads/{upload}": func(ctx context.Context, c *client.Client) (any, error) {
+		return closed(c.Chats.File(ctx, "x", uuid, "u"))
+	},
+	"GET /api/v1/admin/chat/sessions/{id}/uploads/{upload}": func(ctx context.Context, c *client.Client) (any, error) {
+		return closed(c.History.File(ctx, uuid, "u", "u"))
+	},
 	"GET /api/v1/agents/{name}/chat/sessions/{id}/messages": func(ctx context.Context, c *client.Client) (any, error) {
 		return first(c.Chats.Messages(ctx, "x", uuid))
 	},

@@ -1,7 +1,10 @@
 package client
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"io"
 	"iter"
 	"net/http"
 	"net/url"
@@ -9,6 +12,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/wire"
+	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // Chats are the conversations of the caller with agents.
@@ -26,7 +30,21 @@ func (s Chats) Create(ctx context.Context, agent, title string) (wire.ChatSessio
 	return send[wire.ChatSession](ctx, s.c, http.MethodPost, chatPath(agent), bodies.ChatSessionRequest{Title: title})
 }
 
-// Delete deletes a session with its messages.
+// Upload sends an image or a file for the content of messages, with any agent. One that no message
+// has is deleted after an hour. An empty media type is that of the bytes.
+func (s Chats) Upload(ctx context.Context, agent, mediaType string, data []byte) (runtimewire.Upload, error) {
+	return decode[runtimewire.Upload](ctx, s.c, request{
+		method: http.MethodPost, path: "/api/v1/agents/" + segment(agent) + "/chat/uploads", accept: jsonMedia, header: http.Header{},
+		media: cmp.Or(mediaType, "application/octet-stream"), length: int64(len(data)), body: func() io.Reader { return bytes.NewReader(data) },
+	})
+}
+
+// File returns an image or a file of a message. The caller closes it.
+func (s Chats) File(ctx context.Context, agent, session, upload string) (*File, error) {
+	return s.c.open(ctx, chatPath(agent)+"/"+segment(session)+"/uploads/"+segment(upload), 0, false)
+}
+
+// Delete deletes a session with its messages and their images and files.
 func (s Chats) Delete(ctx context.Context, agent, session string) error {
 	return done(ctx, s.c, http.MethodDelete, chatPath(agent)+"/"+segment(session), nil)
 }
@@ -109,6 +127,12 @@ func (h History) Messages(ctx context.Context, id, user string) iter.Seq2[wire.C
 // Transcript yields what happened in a session, as its runtime stored it.
 func (h History) Transcript(ctx context.Context, id, user string) iter.Seq2[wire.TranscriptEntry, error] {
 	return list[wire.TranscriptEntry](ctx, h.c, historyPath+"/"+segment(id)+"/transcript", url.Values{"user": {user}})
+}
+
+// File returns an image or a file of a message. The caller closes it.
+func (h History) File(ctx context.Context, id, user, upload string) (*File, error) {
+	path := historyPath + "/" + segment(id) + "/uploads/" + segment(upload)
+	return h.c.open(ctx, withQuery(path, url.Values{"user": {user}}), 0, false)
 }
 
 // Runs yields the answers in progress of the organization.

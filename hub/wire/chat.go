@@ -36,7 +36,8 @@ type ChatMessage struct {
 	Role string `json:"role"`
 	// An array of objects with a type, such as text, thinking, tool_use and tool_result, those of
 	// subagents with their parent_tool_use_id, system events of the run, and blocks of other types of
-	// a pushed message. A notice is a text block of its own.
+	// a pushed message. A notice is a text block of its own. An image or a file of a user has its name,
+	// mediaType, size and uploadId.
 	Content json.RawMessage `json:"content"`
 	// The text of the text blocks.
 	Text   string `json:"text"`
@@ -70,6 +71,9 @@ type ChatError struct {
 // ChatMessageRequest is a message to an agent.
 type ChatMessageRequest struct {
 	Message string `json:"message,omitempty"`
+	// Texts, images and files after Message, which may be empty. An UploadID is that of an upload to
+	// the hub.
+	Content []wire.ContentPart `json:"content,omitempty"`
 	// Of the caller's choice. A message with the same id is not sent again.
 	ClientMessageID string `json:"clientMessageId,omitempty"`
 	// What a client that disconnects does to the answer: cancel, the default, or continue.

@@ -22,7 +22,7 @@ import (
 // runtimes are schemas of types of the runtime, which are compared where a type has a field of
 // them.
 var runtimes = []string{
-	"AgentDeployment", "AgentDeploymentRequest", "AgentLimits", "AgentLimitsRequest", "Sandbox", "SandboxRequest", "ServerSandbox", "ServerSandboxRequest", "Subagent", "Thinking", "ThinkingRequest",
+	"AgentDeployment", "AgentDeploymentRequest", "AgentLimits", "AgentLimitsRequest", "ChatPart", "ChatUpload", "Sandbox", "SandboxRequest", "ServerSandbox", "ServerSandboxRequest", "Subagent", "Thinking", "ThinkingRequest",
 }
 
 // forms are schemas of other bodies than JSON, and variants are schemas of a type with fewer or
@@ -239,6 +239,10 @@ func (c *comparison) kind(at string, d declaration, e ast.Expr, s *schema) {
 		return
 	case *ast.ArrayType:
 		got = "array"
+		if id, ok := e.Elt.(*ast.Ident); ok && id.Name == "byte" {
+			got = "string" // in base64
+		}
+
 		if want.Items != nil {
 			c.kind(at+"[]", d, e.Elt, want.Items)
 		}

@@ -204,7 +204,7 @@ func (d *Document) Check(x Exchange) (*routers.Route, error) {
 	in := &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route, Options: options()}
 	if x.Media != "" && x.Media != jsonMedia {
 		in.Options.ExcludeRequestBody, x.Unforeseen = true, true
-		if body := route.Operation.RequestBody; x.Status < 400 && (body == nil || body.Value.Content[x.Media] == nil) {
+		if body := route.Operation.RequestBody; x.Status < 400 && (body == nil || body.Value.Content.Get(x.Media) == nil) {
 			return nil, fmt.Errorf("%s: the document does not permit the media type %s", x, x.Media)
 		}
 	}

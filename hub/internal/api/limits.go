@@ -201,6 +201,15 @@ func TakeMemory(r *http.Request, bytes int64) error {
 	return nil
 }
 
+// ReleaseMemory returns what a request has taken, when it no longer has its body and does not end
+// soon.
+func ReleaseMemory(r *http.Request) {
+	if c := callOf(r); c != nil {
+		c.releaseMemory()
+		c.memory = memory{}
+	}
+}
+
 // TakeLarge takes the memory of a large response until the end of the request, which includes that
 // of a body. It fails with RateLimited if the caller has eight of them. It is for handlers whose
 // response is large only sometimes; other routes are Large.

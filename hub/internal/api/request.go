@@ -28,6 +28,29 @@ func Decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 	return decode[T](r, data)
 }
 
+// DecodeEncoded is Decode for a body with bytes in base64, whose number encoded returns. Without
+// them, the body may have 1 MiB.
+func DecodeEncoded[T any](w http.ResponseWriter, r *http.Request, encoded func(T) int64) (T, error) {
+	var zero T
+	data, err := readJSON(w, r)
+	if err != nil {
+		return zero, err
+	}
+
+	if len(data) > defaultBodyLimit {
+		if err := TakeMemory(r, int64(len(data)/4*3)); err != nil { // of the decoded bytes
+			return zero, err
+		}
+	}
+
+	value, err := decode[T](r, data)
+	if err == nil && int64(len(data))-encoded(value) > defaultBodyLimit {
+		err = httpapi.ErrTooLarge
+	}
+
+	return value, err
+}
+
 // DecodeLists is Decode for a T whose lists bound their own memory while they are decoded: the body
 // may have 2,000,000 values. More are 413.
 func DecodeLists[T any](w http.ResponseWriter, r *http.Request) (T, error) {

@@ -19,13 +19,17 @@ import (
 func (m *exchange) begin(ctx context.Context, a *relay.Answer) (runtimewire.RunRequest, error) {
 	m.answer = a
 	run := func(do func(tx *sql.Tx) error) error { return m.s.begins.Tx(ctx, m, do) }
-	if m.after != "" || m.before != "" {
+	if m.after != "" || m.before != "" || m.user.Content != "" {
 		run = func(do func(tx *sql.Tx) error) error { return m.s.store.DB.Tx(ctx, do) }
 	}
 
 	err := run(func(tx *sql.Tx) error { return m.insert(ctx, tx, nil) })
 	if errors.Is(err, errRejects) {
 		err = m.s.store.Change(ctx, store.Change{Caller: m.caller}, func(tx *store.Tx) error { return m.insert(ctx, tx.Tx, tx) })
+	}
+
+	if err == nil {
+		m.stored()
 	}
 
 	return m.request(), err
@@ -41,7 +45,7 @@ func (m *exchange) insert(ctx context.Context, tx *sql.Tx, change *store.Tx) err
 	}
 
 	size := sizeOf(m.user, m.assistant)
-	began, err := advanceSession(ctx, tx, m.ref, m.before, titleOf(m.user.Text), size, m.user.CreatedAt)
+	began, err := advanceSession(ctx, tx, m.ref, m.before, m.title(), size, m.user.CreatedAt)
 	if m.before != "" && errors.Is(err, wire.NotFound) {
 		err = errContinued
 	}
@@ -83,6 +87,10 @@ func (m *exchange) insert(ctx context.Context, tx *sql.Tx, change *store.Tx) err
 	}
 
 	if err := m.answer.Reserve(ctx, tx, m.run()); err != nil {
+		return err
+	}
+
+	if err := m.insertFiles(ctx, tx); err != nil {
 		return err
 	}
 

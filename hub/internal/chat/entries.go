@@ -140,7 +140,15 @@ func (m message) entries(in session, runs map[int64]string, lost bool) []runtime
 		add(runtimewire.TranscriptEntry{Type: runvalue.EntryEvent, Event: data})
 	}
 	if m.Role == roleUser {
-		add(runtimewire.TranscriptEntry{Type: runvalue.EntryMessage, Role: roleUser, Content: []runtimewire.TranscriptBlock{{Type: runtimewire.PartialText, Text: m.Text}}})
+		content := []runtimewire.TranscriptBlock{{Type: runtimewire.PartialText, Text: m.Text}}
+		if m.Files > 0 {
+			content = content[:0]
+			for _, b := range partsOf(m.Content) {
+				content = append(content, runtimewire.TranscriptBlock{Type: b.Type, Text: b.Text, Name: b.Name, MediaType: b.MediaType, Size: b.Size})
+			}
+		}
+
+		add(runtimewire.TranscriptEntry{Type: runvalue.EntryMessage, Role: roleUser, Content: content})
 		return all
 	}
 

@@ -1,7 +1,9 @@
 package chat
 
 import (
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -12,7 +14,10 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/bodies"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
+	"github.com/seed93082962/agenthost/hub/internal/code"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/httpapi"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -41,7 +46,12 @@ func (s *Service) Routes() []api.Route {
 			return s.Cancel(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"))
 		})),
 		own(http.MethodGet, "/:id/messages", api.Result(http.StatusOK, s.listMessages)),
-		rated(own(http.MethodPost, "/:id/messages", s.sendMessage)),
+		bodied(rated(own(http.MethodPost, "/:id/messages", s.sendMessage)), maxMessage),
+		own(http.MethodGet, "/:id/uploads/:upload", s.serveFile),
+		{
+			Method: http.MethodPost, Path: "/api/v1/agents/:name/chat/uploads", Access: api.SignedIn, Category: "agent",
+			BodyLimit: runvalue.MaxFileBytes, Handle: s.upload,
+		},
 		streamed(own(http.MethodGet, "/:id/messages/:message/events", s.sendEvents)),
 		own(http.MethodPost, "/:id/messages/:message/cancel", api.Result(http.StatusAccepted, func(r *http.Request) (bodies.Cancelling, error) {
 			return s.CancelAnswer(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"), r.PathValue("message"))
@@ -57,6 +67,7 @@ func (s *Service) Routes() []api.Route {
 			return s.AnySession(r.Context(), api.CallerOf(r), r.PathValue("id"), owner)
 		})),
 		admin(http.MethodGet, "/:id/messages", api.Result(http.StatusOK, s.listAnyMessages)),
+		admin(http.MethodGet, "/:id/uploads/:upload", s.serveAnyFile),
 		streamed(admin(http.MethodGet, "/:id/messages/:message/events", s.sendAnyEvents)),
 		{
 			Method: http.MethodPost, Path: "/api/v1/admin/chat/sessions/:id/messages/:message/cancel", Group: rbac.AdminWrite, Category: "agent",
@@ -77,6 +88,12 @@ func (s *Service) Routes() []api.Route {
 // streamed changes the route of an event stream, which has its own bounds of memory.
 func streamed(route api.Route) api.Route {
 	route.Large = false
+	return route
+}
+
+// bodied changes the limit of the bodies of a route.
+func bodied(route api.Route, limit int64) api.Route {
+	route.BodyLimit = limit
 	return route
 }
 
@@ -109,13 +126,19 @@ func (s *Service) listMessages(r *http.Request) (MessageList, error) {
 }
 
 func (s *Service) sendMessage(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.Decode[wire.ChatMessageRequest](w, r)
+	in, err := api.DecodeEncoded(w, r, encodedBytes)
+	if errors.Is(err, httpapi.ErrTooLarge) {
+		return code.PayloadTooLarge.New(fmt.Sprintf("A message may have 1 MiB of text, and %d MiB with its images and files in base64: "+
+			"send larger ones to .../chat/uploads, and their ids with the message.", maxMessage>>20))
+	}
+
 	if err != nil {
 		return err
 	}
 
 	caller := api.CallerOf(r)
 	answer, before, err := s.send(r.Context(), caller, r.PathValue("name"), r.PathValue("id"), in, Place{})
+	api.ReleaseMemory(r) // the bytes of the message are stored, and the answer may take long
 	if errors.Is(err, errIncomplete) {
 		return api.Encode(w, http.StatusAccepted, wire.ApprovalResult{State: relay.StatusWaiting})
 	}
@@ -146,6 +169,20 @@ func (s *Service) sendMessage(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	return api.Encode(w, http.StatusOK, sent)
+}
+
+// maxMessage bounds the body of a message, in bytes: it and what it has in base64 are a part of the
+// memory of a user.
+const maxMessage = 16 << 20
+
+// encodedBytes returns the number of bytes of a message that are base64.
+func encodedBytes(in wire.ChatMessageRequest) int64 {
+	n := 0
+	for _, p := range in.Content {
+		n += base64.StdEncoding.EncodedLen(len(p.Data))
+	}
+
+	return int64(n)
 }
 
 // invalidQuery returns the error of a parameter of the query.

@@ -26,6 +26,7 @@ type message struct {
 	Seq       int64
 	Text      string // without the notice
 	Content   string // a JSON array without the notice; "" for one block with Text
+	Files     int    // images and files of Content, of a message of a user that the hub has received
 	RunID     string
 	Model     string
 	Usage     *runtimewire.Usage

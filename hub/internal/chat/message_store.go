@@ -18,7 +18,7 @@ import (
 )
 
 // messageColumns are the columns that scanMessage reads, in its order.
-const messageColumns = `id, seq, role, status, text, content, run_id, model, usage, aigc, notice, notice_at, error_code, error_message, started, budgets, pending, created_at`
+const messageColumns = `id, seq, role, status, text, content, run_id, model, usage, aigc, notice, notice_at, error_code, error_message, started, budgets, pending, files, created_at`
 
 func scanMessage(row db.Scanner) (message, error) {
 	var (
@@ -28,7 +28,7 @@ func scanMessage(row db.Scanner) (message, error) {
 		created      int64
 	)
 	err := row.Scan(&m.ID, &m.Seq, &m.Role, &m.Status, &m.Text, &m.Content, &m.RunID, &m.Model, &usage, &label, &m.Notice, &m.NoticeAt,
-		&m.Failure.Code, &m.Failure.Message, &m.Started, &budgets, &m.Pending, &created)
+		&m.Failure.Code, &m.Failure.Message, &m.Started, &budgets, &m.Pending, &m.Files, &created)
 	if err == nil && usage != "" {
 		err = json.Unmarshal([]byte(usage), &m.Usage)
 	}
@@ -209,7 +209,7 @@ func readSent(ctx context.Context, q db.Querier, e *earlier) (message, message, 
 // insertWidth is the number of rows of one INSERT, and insertArgs that of the arguments of a row.
 const (
 	insertWidth = 50
-	insertArgs  = 17
+	insertArgs  = 18
 )
 
 // insertMessages inserts at most insertWidth messages of a session.
@@ -223,12 +223,12 @@ func insertMessages(ctx context.Context, tx *sql.Tx, s session, messages ...mess
 
 		args = append(args, s.Key, s.TenantID, m.Seq, m.ID, sql.NullString{String: m.ClientID, Valid: m.ClientID != ""}, m.Role, m.Status,
 			m.Text, m.Content, m.RunID, m.Model, usage, string(m.AIGC), m.Notice, string(m.NoticeAt), m.Started,
-			db.Micros(m.CreatedAt))
+			db.Micros(m.CreatedAt), m.Files)
 	}
 
 	// only numbers are added
 	return db.Exec(ctx, tx, "insert chat messages", `INSERT INTO chat_messages (session_key, tenant_id, seq, id, client_id, role, status,
-		text, content, run_id, model, usage, aigc, notice, notice_at, started, created_at) VALUES `+db.Rows(1, len(messages), insertArgs), args...)
+		text, content, run_id, model, usage, aigc, notice, notice_at, started, created_at, files) VALUES `+db.Rows(1, len(messages), insertArgs), args...)
 }
 
 // insertExchanges inserts messages of users and their empty answers.
@@ -262,32 +262,33 @@ func restartAnswer(ctx context.Context, tx *sql.Tx, in session, m message) error
 }
 
 // historyOf returns the latest messages of a session except the one with the seq and its answer,
-// for a run that continues no session of the runtime. The text is that of the last messages of
-// the user if they have no answer, with which a history cannot end. Messages that no runtime
+// for a run that continues no session of the runtime. The turn is that of the last messages of the
+// user if they have no answer, with which a history cannot end. Messages that no runtime
 // accepted are omitted, as from a session of a runtime. Notices are not stored as a part of the
 // text.
-func historyOf(ctx context.Context, q db.Querier, in session, except int64) ([]runtimewire.Turn, string, error) {
+func historyOf(ctx context.Context, q db.Querier, in session, except int64) ([]runtimewire.Turn, runtimewire.Turn, error) {
+	var unanswered runtimewire.Turn
 	if in.Messages <= 2 { // the first message, for which no query delays the run
-		return nil, "", nil
+		return nil, unanswered, nil
 	}
 
-	rows, err := q.QueryContext(ctx, `SELECT role, text, role = 'assistant' AND status = 'failed' AND NOT started
+	rows, err := q.QueryContext(ctx, `SELECT role, text, CASE WHEN files > 0 THEN content ELSE '' END, role = 'assistant' AND status = 'failed' AND NOT started
 		FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND seq <> $4 AND seq <> $4 + 1
 			AND seq >= (SELECT MIN(seq) FROM (SELECT seq, SUM(octet_length(text)) OVER (ORDER BY seq DESC) AS total FROM chat_messages
 				WHERE tenant_id = $1 AND session_key = $2 AND seq > $3 AND seq <> $4 AND seq <> $4 + 1) AS sizes WHERE total <= $5)
 		ORDER BY seq DESC LIMIT $6`, in.TenantID, in.Key, in.Messages-runvalue.MaxHistory-2, except, relay.MaxHistory, runvalue.MaxHistory)
 	if err != nil {
-		return nil, "", db.Wrap("read chat history", err)
+		return nil, unanswered, db.Wrap("read chat history", err)
 	}
 
 	defer func() { _ = rows.Close() }() // rows.Err returns the error
 	var latest []runtimewire.Turn
 	omitted := false // the message of the user, because of its answer
 	for size := 0; rows.Next(); {
-		var turn runtimewire.Turn
+		var m message
 		var neverStarted bool
-		if err := rows.Scan(&turn.Role, &turn.Content, &neverStarted); err != nil {
-			return nil, "", db.Wrap("read chat history", err)
+		if err := rows.Scan(&m.Role, &m.Text, &m.Content, &neverStarted); err != nil {
+			return nil, unanswered, db.Wrap("read chat history", err)
 		}
 
 		if neverStarted || omitted {
@@ -295,10 +296,12 @@ func historyOf(ctx context.Context, q db.Querier, in session, except int64) ([]r
 			continue
 		}
 
-		if size += quoted(turn.Content); size > relay.MaxHistory {
+		if size += quoted(m.Text); size > relay.MaxHistory {
 			break
 		}
 
+		turn := turnOf(m.Text, m.Content)
+		turn.Role = m.Role
 		latest = append(latest, turn)
 	}
 
@@ -308,24 +311,24 @@ func historyOf(ctx context.Context, q db.Querier, in session, except int64) ([]r
 }
 
 // alternating returns turns that begin with the user, end with the assistant, and alternate, as a
-// runtime requires, and the text of the user after them. Consecutive turns of one role become one.
+// runtime requires, and the turn of the user after them. Consecutive turns of one role become one.
 // Empty turns are omitted.
-func alternating(turns []runtimewire.Turn) ([]runtimewire.Turn, string) {
+func alternating(turns []runtimewire.Turn) ([]runtimewire.Turn, runtimewire.Turn) {
 	var out []runtimewire.Turn
 	for _, turn := range turns {
 		last := len(out) - 1
 		switch {
-		case strings.TrimSpace(turn.Content) == "", last < 0 && turn.Role != roleUser:
+		case strings.TrimSpace(turn.Content) == "" && len(turn.Parts) == 0, last < 0 && turn.Role != roleUser:
 		case last >= 0 && out[last].Role == turn.Role:
-			out[last].Content = relay.Paragraphs(out[last].Content, turn.Content)
+			out[last] = join(out[last], turn)
 		default:
 			out = append(out, turn)
 		}
 	}
 
 	if last := len(out) - 1; last >= 0 && out[last].Role == roleUser {
-		return out[:last], out[last].Content
+		return out[:last], out[last]
 	}
 
-	return out, ""
+	return out, runtimewire.Turn{}
 }

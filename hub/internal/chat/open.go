@@ -35,8 +35,14 @@ type Opening struct {
 
 func (o Opening) check() error {
 	size := 0
-	for _, turn := range o.History {
+	fields := api.Fields{}
+	for i, turn := range o.History {
 		size += quoted(turn.Content)
+		for _, p := range turn.Parts {
+			size += quoted(p.Text)
+		}
+
+		checkParts(fields, fmt.Sprintf("history[%d].parts", i), turn.Parts)
 	}
 
 	if len(o.History) > runvalue.MaxHistory || size > relay.MaxHistory {
@@ -44,7 +50,7 @@ func (o Opening) check() error {
 			runvalue.MaxHistory, relay.MaxHistory>>10)}
 	}
 
-	return nil
+	return fields.Err()
 }
 
 // Place is the place of a message in a session. The zero value is the end.
@@ -91,7 +97,7 @@ func (s *Service) Open(ctx context.Context, caller api.Caller, agentName string,
 
 	var talk []runtimewire.Turn
 	if o.Carried && !o.Ephemeral {
-		talk = append(slices.Clone(o.History), runtimewire.Turn{Role: roleUser, Content: in.Message})
+		talk = append(slices.Clone(o.History), runtimewire.Turn{Role: roleUser, Content: in.Message, Parts: in.Content})
 		answer, err := s.continueTalk(ctx, caller, ref, in, talk)
 		if answer != nil || err != nil {
 			return answer, err
@@ -108,18 +114,39 @@ func (s *Service) Open(ctx context.Context, caller api.Caller, agentName string,
 		return nil, err
 	}
 
+	all, err := m.read(ctx, o.History)
+	if err != nil {
+		return nil, err
+	}
+
 	now := m.user.CreatedAt
 	m.caller, m.maxTurns = caller, o.MaxTurns
 	m.setTalk(talk)
 	m.session = session{
 		Key: ref.ID, TenantID: ref.TenantID, UserID: ref.UserID, ID: ref.ID, UserName: caller.UserName, AgentName: agentName,
-		Source: SourceAPI, Ephemeral: o.Ephemeral, Title: titleOf(in.Message), LastMessageAt: now, CreatedAt: now, UpdatedAt: now,
+		Source: SourceAPI, Ephemeral: o.Ephemeral, Title: m.title(), LastMessageAt: now, CreatedAt: now, UpdatedAt: now,
 	}
 	store := func(ctx context.Context, a *relay.Answer) (runtimewire.RunRequest, error) {
-		return m.request(), m.open(ctx, a, o.messages(m))
+		err := m.open(ctx, a, all)
+		if err == nil {
+			m.stored()
+		}
+
+		return m.request(), err
 	}
-	history := func(context.Context) ([]runtimewire.Turn, string, error) { return o.History, "", nil }
-	return s.relay.Start(ctx, m.run(), relay.Start{Endpoint: endpoint, Store: store, History: history})
+	all = m.number(all)
+	var turns []runtimewire.Turn
+	for i := range all[:len(all)-2] {
+		turn := all[i].turn()
+		turn.Role = all[i].Role
+		turns = append(turns, turn)
+		o.History[i].Parts = nil // with their bytes
+	}
+
+	history := func(context.Context) ([]runtimewire.Turn, runtimewire.Turn, error) {
+		return turns, runtimewire.Turn{}, nil
+	}
+	return s.relay.Start(ctx, m.run(), relay.Start{Endpoint: endpoint, Store: store, History: history, Attach: m.attach})
 }
 
 // continueTalk sends the last turn of a conversation in the session that has the turns before it. It
@@ -154,13 +181,9 @@ func (s *Service) Continue(ctx context.Context, caller api.Caller, agentName, id
 	return answer, err
 }
 
-// messages returns those of the new session, with the message and its empty answer.
-func (o Opening) messages(m *exchange) []message {
-	all := make([]message, 0, len(o.History)+2)
-	for _, turn := range o.History {
-		all = append(all, message{ID: ids.New(), Role: turn.Role, Status: relay.StatusCompleted, Text: relay.Clean(turn.Content), CreatedAt: m.user.CreatedAt})
-	}
-
+// number adds the message and its empty answer to the messages before them in a new session, and
+// numbers all.
+func (m *exchange) number(all []message) []message {
 	all = append(all, m.user, m.assistant)
 	for i := range all {
 		all[i].Seq = int64(i + 1)
@@ -189,6 +212,10 @@ func (m *exchange) open(ctx context.Context, a *relay.Answer, all []message) err
 
 		if err == nil {
 			err = a.Reserve(ctx, tx, m.run())
+		}
+
+		if err == nil {
+			err = m.insertFiles(ctx, tx)
 		}
 
 		for len(all) > 0 && err == nil {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
@@ -77,17 +76,4 @@ func TestBackgroundOfOpenAI(t *testing.T) {
 	failsAs(t, bob.Get(path+"?stream=true"), http.StatusNotFound)
 	ada.Post(path+"/cancel", nil).Want(http.StatusOK)
 	require.Eventually(t, func() bool { return ada.Get(path).Want(http.StatusOK)["status"] == "cancelled" }, patience, 20*time.Millisecond)
-}
-
-// Images are not dropped silently.
-func TestImagesOfOpenAI(t *testing.T) {
-	t.Parallel()
-	s := open(t, sqlite(t))
-	s.deploy(nil)
-	image := object{"type": "image_url", "image_url": object{"url": "data:image/png;base64,iVBORw0KGgo="}}
-	body := object{"model": "helper", "messages": []any{object{"role": "user", "content": []any{object{"type": "text", "text": "look"}, image}}}}
-	res := s.ada().Post(completions, body)
-	failsAs(t, res, http.StatusBadRequest)
-	require.NotContains(t, res.Text, string(wire.NotFound))
-	require.Empty(t, listed(s.ada()))
 }

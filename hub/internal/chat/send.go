@@ -3,15 +3,12 @@ package chat
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"strings"
 
-	"github.com/seed93082962/agenthost/hub/internal/aigc"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/wire"
-	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/toolschema"
 	"github.com/seed93082962/agenthost/rbac"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
@@ -33,10 +30,12 @@ func continues(in wire.ChatMessageRequest) bool {
 // checkMessage returns a message as it is stored, or its faults.
 func checkMessage(in wire.ChatMessageRequest) (wire.ChatMessageRequest, error) {
 	fields := api.Fields{}
-	if strings.TrimSpace(in.Message) == "" && len(in.Answers) == 0 {
+	if strings.TrimSpace(in.Message) == "" && len(in.Content) == 0 && len(in.Answers) == 0 {
 		fields.Add("message", "must not be empty")
 	} else if in.Message != "" && len(in.Answers) > 0 {
 		fields.Add("message", "must be absent with answers")
+	} else if len(in.Content) > 0 && len(in.Answers) > 0 {
+		fields.Add("content", "must be absent with answers")
 	} else if in.Message != relay.Clean(in.Message) {
 		fields.Add("message", "must be UTF-8 without NUL")
 	}
@@ -60,6 +59,7 @@ func checkMessage(in wire.ChatMessageRequest) (wire.ChatMessageRequest, error) {
 	}
 
 	withoutNulls(in)
+	checkParts(fields, "content", in.Content)
 	checkInputs(fields, in)
 	checkAnswers(fields, in.Answers)
 	in.ClientMessageID = fields.Line("clientMessageId", in.ClientMessageID, 0, maxClientID)
@@ -136,6 +136,8 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 	store := m.begin
 	if m.again(before) {
 		store = m.restart
+	} else if _, err := m.read(ctx, nil); err != nil {
+		return nil, nil, err
 	}
 
 	ended := func() {}
@@ -154,13 +156,14 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 
 	answer, err := s.relay.Start(ctx, m.run(), relay.Start{
 		Endpoint: endpoint, Continues: continues(in), Store: store, FormerRun: former,
-		History: func(ctx context.Context) ([]runtimewire.Turn, string, error) {
+		History: func(ctx context.Context) ([]runtimewire.Turn, runtimewire.Turn, error) {
 			if n := len(at.Talk); n > 0 {
-				return at.Talk[:n-1], "", nil
+				return at.Talk[:n-1], runtimewire.Turn{}, nil
 			}
 
 			return historyOf(ctx, s.store.Read(), m.session, m.user.Seq)
 		},
+		Attach: m.attach,
 	})
 	if err == nil && continues(in) {
 		answer.Continue(ended)
@@ -222,84 +225,6 @@ func (m *exchange) again(before *earlier) bool {
 	}
 
 	return before != nil
-}
-
-// exchange is a message of the user and its answer.
-type exchange struct {
-	s         *Service
-	ref       reference
-	session   session // as of the transaction that stores the message
-	user      message
-	assistant message
-	input     wire.ChatMessageRequest
-	hint      string   // the notice that is only in the first event
-	sent      *earlier // by a concurrent call, with errSent
-	answer    *relay.Answer
-	after     string // the run that the message must follow, or ""
-	maxTurns  *int
-
-	// Of a client that carries its conversation: what it has of the session, and that with the message.
-	before, through relay.Conversation
-
-	// Of answers.
-	caller    api.Caller
-	approvers string          // the role whose group is below, or ""
-	group     rbac.Group      // which the caller must have
-	changing  context.Context // of the transaction that stores them
-	some      bool            // others may be missing
-}
-
-func (s *Service) newExchange(ctx context.Context, ref reference, input wire.ChatMessageRequest) (*exchange, error) {
-	now := s.store.Now()
-	m := &exchange{s: s, ref: ref, input: input}
-	m.user = message{ID: ids.New(), ClientID: input.ClientMessageID, Role: roleUser, Status: relay.StatusCompleted, Text: input.Message, CreatedAt: now}
-	m.assistant = message{ID: ids.New(), Role: roleAssistant, Status: relay.StatusPartial, RunID: ids.Random().String(), CreatedAt: now}
-	var err error
-	m.hint, err = s.label(ctx, ref.TenantID, &m.assistant)
-	return m, err
-}
-
-// label sets the label and the notice of a new answer. It returns a notice that the answer does not
-// contain.
-func (s *Service) label(ctx context.Context, tenantID string, answer *message) (string, error) {
-	if s.cfg.Labels == nil {
-		return "", nil
-	}
-
-	marker, err := s.cfg.Labels.Label(ctx, tenantID)
-	if err != nil || marker == nil {
-		return "", err
-	}
-
-	answer.AIGC, err = json.Marshal(marker.Label)
-	var hint string
-	switch marker.Mode {
-	case aigc.ModeHint:
-		hint = marker.Text
-	case aigc.ModeAppend, aigc.ModePrepend:
-		answer.Notice, answer.NoticeAt = marker.Text, marker.Mode
-	case aigc.ModeOff:
-	}
-
-	return hint, err
-}
-
-// run returns the run of the answer.
-func (m *exchange) run() relay.AnswerRun {
-	return relay.AnswerRun{
-		ID: m.assistant.RunID, TenantID: m.ref.TenantID, UserID: m.ref.UserID, UserName: m.session.UserName, AgentName: m.ref.AgentName,
-		SessionKey: m.session.Key, SessionID: m.ref.ID, RuntimeSession: m.session.RuntimeSession, Ephemeral: m.session.Ephemeral,
-		Conversation: m.through, UserMessageID: m.user.ID, MessageID: m.assistant.ID, Seq: m.assistant.Seq,
-		Label: m.assistant.AIGC, Hint: m.hint, Notice: m.assistant.Notice, NoticeAt: m.assistant.NoticeAt,
-	}
-}
-
-// request returns what the run of a message gets.
-func (m *exchange) request() runtimewire.RunRequest {
-	return runtimewire.RunRequest{
-		MaxTurns: m.maxTurns, Message: m.user.Text, OutputSchema: m.input.OutputSchema,
-		Inputs: m.input.Inputs, ClientTools: m.input.ClientTools,
-	}
 }
 
 // restart stores the run of a message that was sent before, if its run never started.

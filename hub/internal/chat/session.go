@@ -169,6 +169,11 @@ func (s *Service) delete(ctx context.Context, caller api.Caller, ref reference) 
 			return err
 		}
 
+		files, err := countFiles(ctx, tx.Tx, found)
+		if err != nil {
+			return err
+		}
+
 		// An answer may have begun or ended in the meantime.
 		deleted, runID, err := deleteSession(ctx, tx.Tx, found)
 		if err != nil {
@@ -181,7 +186,7 @@ func (s *Service) delete(ctx context.Context, caller api.Caller, ref reference) 
 
 		event := caller.Event()
 		event.TargetType, event.TargetID, event.TargetName = targetChat, deleted.ID, deleted.AgentName
-		tx.Record(actionDeleteChat.Record(event, deleteChatDetail{Owner: deleted.UserName, Source: deleted.Source, Messages: deleted.Messages}))
+		tx.Record(actionDeleteChat.Record(event, deleteChatDetail{Owner: deleted.UserName, Source: deleted.Source, Messages: deleted.Messages, Files: files}))
 		tx.AfterCommit(func() {
 			if runID != "" {
 				s.relay.CancelRun(ctx, deleted.TenantID, deleted.AgentName, runID)
@@ -326,4 +331,5 @@ type deleteChatDetail struct {
 	Owner    string `json:"owner"` // the user name of the owner, who may not be the caller
 	Source   string `json:"source"`
 	Messages int64  `json:"messages"`
+	Files    int64  `json:"files,omitempty"` // images and files of messages
 }

@@ -232,6 +232,10 @@ func replaceSession(ctx context.Context, tx *sql.Tx, s session) error {
 	}
 
 	if err == nil {
+		err = db.Exec(ctx, tx, "delete files of chat", `DELETE FROM chat_files WHERE tenant_id = $1 AND session_key = $2`, s.TenantID, s.Key)
+	}
+
+	if err == nil {
 		err = relay.DeleteWaits(ctx, tx, s.TenantID, s.Key)
 	}
 

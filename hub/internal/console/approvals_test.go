@@ -314,6 +314,7 @@ func TestQuestionsInTheChat(t *testing.T) {
 	require.Equal(t, 1, eval[int](b, `[...document.querySelectorAll(".wait button")].filter((e) => e.textContent.includes("new tab")).length`))
 	b.accessible("question")
 	require.True(t, eval[bool](b, `[...document.querySelectorAll(".wait button")].at(-1).disabled`), "decisions are missing")
+	b.wait(`!document.querySelector(".wait .call [aria-pressed]").disabled`) // it has moved with the size of the page
 	b.do(chromedp.Evaluate[chromedp.Void](`(() => {
 		const field = (name) => [...document.querySelectorAll(".wait label")].find((l) => l.textContent.startsWith(name)).htmlFor
 		for (const [label, name] of [["Name", "name"], ["count", "count"], ["rate", "rate"], ["sure", "sure"], ["color", "color"], ["list", "list"], ["__proto__", "proto"]]) document.getElementById(field(label)).dataset.field = name

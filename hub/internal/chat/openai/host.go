@@ -92,12 +92,8 @@ func (h *host) start(ctx context.Context, caller api.Caller, agentID string, req
 		}
 	}
 
-	if len(req.Content) > 0 || slices.ContainsFunc(req.History, func(turn runtimewire.Turn) bool { return len(turn.Parts) > 0 }) {
-		return nil, rejected(ctx, wire.InvalidRequest.New("The hub takes no images and files: send them to the runtime of the agent."))
-	}
-
 	in := wire.ChatMessageRequest{
-		Message: req.Message, OutputSchema: req.OutputSchema, Inputs: req.Inputs, ClientTools: req.ClientTools, Answers: req.Answers,
+		Message: req.Message, Content: req.Content, OutputSchema: req.OutputSchema, Inputs: req.Inputs, ClientTools: req.ClientTools, Answers: req.Answers,
 	}
 	if req.SessionID == nil {
 		answer, err := h.cfg.Chats.Open(ctx, caller, agentID, in, chat.Opening{

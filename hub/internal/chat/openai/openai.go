@@ -21,13 +21,15 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/rbac"
 	protocol "github.com/seed93082962/agenthost/runtime/protocol/openai"
 )
 
 const (
 	prefix  = "/openai/v1"
-	maxBody = 4 << 20
+	maxText = 4 << 20 // of a body without its images and files
+	maxBody = maxText + runvalue.MaxContentBytes/3*4
 )
 
 // Config configures [New].
@@ -103,7 +105,7 @@ func (s *Service) of(tenantID string) (handler, error) {
 	}
 
 	h := protocol.New(protocol.Config{
-		Host: &host{s, s.cfg.Chats.Reserve(tenantID)}, Retains: true, MaxBytes: maxBody,
+		Host: &host{s, s.cfg.Chats.Reserve(tenantID)}, Retains: true, MaxBytes: maxText,
 	}).(handler)
 	s.tenants[tenantID] = h
 	return h, nil

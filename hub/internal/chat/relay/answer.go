@@ -95,7 +95,7 @@ type Answer struct {
 	answered bool        // the first part of the answer was received
 	inputs   []string    // of the request
 	tools    []runtimewire.ClientTool
-	bound    bool       // the request has an output schema
+	bound    bool       // the request has an output schema, images or files
 	history  int        // bytes of the conversation for which memory is reserved
 	span     trace.Span // without effect unless the request has one
 

@@ -3,9 +3,11 @@ package relay
 import (
 	"context"
 	"database/sql"
+	"encoding/base64"
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/internal/code"
@@ -13,6 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/client"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -44,9 +47,12 @@ type Start struct {
 	// start.
 	Continues bool
 
-	// History returns the conversation before the message, and text of the user after it without
+	// History returns the conversation before the message, and a turn of the user after it without
 	// an answer. It is called only if the runtime does not have the session.
-	History func(ctx context.Context) (history []runtimewire.Turn, unanswered string, err error)
+	History func(ctx context.Context) (history []runtimewire.Turn, unanswered runtimewire.Turn, err error)
+
+	// Attach reads the bytes of the files of a request. It calls hold with their number before.
+	Attach func(ctx context.Context, request *runtimewire.RunRequest, hold func(bytes int) error) error
 }
 
 // Start stores an answer and starts its run. The caller must call Close. It fails with the error of
@@ -95,7 +101,7 @@ func (r *Relay) Start(ctx context.Context, run AnswerRun, in Start) (*Answer, er
 
 	a.mu.Lock()
 	a.begun, a.inputs, a.tools = true, request.Inputs, request.ClientTools
-	a.bound = request.OutputSchema != nil
+	a.bound = request.OutputSchema != nil || len(request.Content) > 0
 	a.mu.Unlock()
 	r.observe(a.former)
 	if a.former.ID != "" && a.former.ID != a.run.ID { // it may still use the session of the runtime
@@ -179,7 +185,7 @@ func (a *Answer) request(in Start, request runtimewire.RunRequest) (runtimewire.
 	request.RunID = &a.run.ID
 	if a.continues != "" || a.resumed != nil {
 		request.SessionID, request.RequireSession = &a.continues, true
-		return request, nil
+		return request, a.attach(in, &request)
 	}
 
 	history, unanswered, err := in.History(a.ctx)
@@ -187,14 +193,43 @@ func (a *Answer) request(in Start, request runtimewire.RunRequest) (runtimewire.
 		return request, err
 	}
 
-	request.History, request.Message = history, Paragraphs(unanswered, request.Message)
+	request.History = history
+	request.Message, request.Content = after(unanswered, request.Message, request.Content)
 	a.seeded = len(history) > 0
-	size := len(unanswered)
+	size := len(unanswered.Content)
 	for _, turn := range history {
 		size += len(turn.Content)
 	}
 
-	return request, a.holdHistory(size)
+	if err := a.holdHistory(size); err != nil {
+		return request, err
+	}
+
+	return request, a.attach(in, &request)
+}
+
+// after returns the text and the parts of a message that follow a turn of the user.
+func after(turn runtimewire.Turn, text string, parts []runtimewire.ContentPart) (string, []runtimewire.ContentPart) {
+	if len(turn.Parts) == 0 {
+		return Paragraphs(turn.Content, text), parts
+	}
+
+	all := slices.Clone(turn.Parts)
+	if text != "" {
+		all = append(all, runtimewire.ContentPart{Type: runvalue.PartText, Text: text})
+	}
+
+	return turn.Content, append(all, parts...)
+}
+
+// attach reads the bytes of the files of a request, which are sent in base64.
+func (a *Answer) attach(in Start, request *runtimewire.RunRequest) error {
+	if in.Attach == nil {
+		return nil
+	}
+
+	request.Content = slices.Clone(request.Content) // another attempt reads them again
+	return in.Attach(a.ctx, request, func(bytes int) error { return a.holdHistory(a.history + base64.StdEncoding.EncodedLen(bytes)) })
 }
 
 // MaxHistory bounds the text of a conversation that a run begins with, in bytes of JSON: a model
@@ -249,7 +284,7 @@ func (a *Answer) rejected(err error) error {
 		kind, e.Code, e.Message = kindBusy, wire.Conflict, "The previous answer is still ending: send the message again in a moment."
 	case ok && failure.Status == http.StatusRequestEntityTooLarge:
 		e.Code, e.Message = code.PayloadTooLarge, "The message is too long for the agent."
-	case ok && failure.Status == http.StatusBadRequest && (len(a.inputs) > 0 || a.bound): // such as the name of a tool
+	case ok && failure.Status == http.StatusBadRequest && (len(a.inputs) > 0 || a.bound): // such as the name of a tool, or a part
 		e.Code, e.Message = wire.InvalidRequest, "The runtime of the agent rejected the message: "+Clean(excerpt.Head(failure.Body.Error, maxFailure))
 	case ok && (failure.Status == http.StatusServiceUnavailable || failure.Status == http.StatusTooManyRequests):
 		kind, e.Message = kindBusy, "The runtime of the agent takes no more runs at the moment: send the message again later."

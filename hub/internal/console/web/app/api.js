@@ -67,7 +67,7 @@ tabs.onmessage = ({ data }) => {
 
 /** @param {string} method @param {string} path @param {Options} options */
 async function send(method, path, { body, headers = {}, signal } = {}) {
-  const form = body instanceof FormData || typeof body === "string";
+  const form = body instanceof FormData || body instanceof Blob || typeof body === "string";
   /** @type {Record<string, string>} */
   const all = { Accept: "application/json", ...headers };
   if (body !== undefined && !form) all["Content-Type"] = "application/json";

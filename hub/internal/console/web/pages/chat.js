@@ -3,6 +3,7 @@ import { html, textOf, useEffect, useRef, useState } from "../lib/preact.js";
 import { admin, all, call, canWrite, currentUser, get, path, query, request } from "../app/api.js";
 import { currentPlace, go, setQuery, to } from "../app/router.js";
 import { descriptionOf, t, titleOf } from "../app/text.js";
+import { Attached, Choose, filesOf, useAttached } from "../parts/attach.js";
 import { Button, describe, Empty, isEnter, Loaded, Page, State, Time, useInterval, useLoad } from "../parts/basic.js";
 import { confirm, toast } from "../parts/dialog.js";
 import { Conversation } from "../parts/conversation.js";
@@ -108,6 +109,9 @@ function Talk({ agent, session, onChange, files, setFiles, state: listed }) {
   const column = useRef(null);
   const talk = useRef(null);
   const [text, setText] = useState(draft);
+  const attached = useAttached(agent.name);
+  const field = useRef(null);
+  const [dropping, setDropping] = useState(false);
   const [running, setRunning] = useState(null);
   const [following, setFollowing] = useState(true);
   const [empty, setEmpty] = useState(!session);
@@ -161,7 +165,7 @@ function Talk({ agent, session, onChange, files, setFiles, state: listed }) {
       talk.current.latest();
       if (last > 1 && list.items.length < pageSize / 2) await older();
       if (open) {
-        await receive(talk.current.begin(textOf(list.items.at(-1)?.text)), (answer, controller) => {
+        await receive(talk.current.begin(list.items.at(-1)), (answer, controller) => {
           begun(open.id);
           return follow(answer, open.id, "", controller);
         });
@@ -171,7 +175,7 @@ function Talk({ agent, session, onChange, files, setFiles, state: listed }) {
     }
   };
   useEffect(() => {
-    talk.current = new Conversation(scroller.current, column.current, { onFollow: setFollowing, onTop: older, retry: (question) => send(question), settle, onWait: (answer) => { waiting.current = answer; } });
+    talk.current = new Conversation(scroller.current, column.current, { onFollow: setFollowing, onTop: older, retry: (message) => send(textOf(message.text), message.content), settle, sourceOf: (id) => chats(agent.name, sessionRef.current, "uploads", id), onWait: (answer) => { waiting.current = answer; } });
     if (session) load();
     return () => {
       talk.current.close();
@@ -285,21 +289,24 @@ function Talk({ agent, session, onChange, files, setFiles, state: listed }) {
       return follow(answer, sent.assistantMessageId, answer.last, controller);
     });
   };
-  const send = async (message) => {
-    if (!message.trim() || running) return;
+  /** send sends a text, or the parts of a message, of which the first can be the text. */
+  const send = async (message, parts = /** @type {any[]} */ ([])) => {
+    const named = (Array.isArray(parts) ? parts : []).filter((b) => b?.uploadId);
+    if ((!message.trim() && !named.length) || running) return;
+    const content = named.length ? parts.map(({ type, text, name, uploadId }) => ({ type, text, name, uploadId })) : undefined;
     setText("");
     setSaid("");
     setEmpty(false);
-    await receive(talk.current.ask(message), async (answer, controller) => {
+    await receive(talk.current.ask({ text: message, content: content && parts }), async (answer, controller) => {
       if (!sessionRef.current) {
-        const made = await call("POST", chats(agent.name), { title: message.trim().split("\n")[0].slice(0, 60) });
+        const made = await call("POST", chats(agent.name), { title: (message.trim().split("\n")[0] || textOf(named[0]?.name)).slice(0, 60) });
         sessionRef.current = made.id;
         onChange(made.id);
         go(to("chat", agent.name, made.id), { replace: true, force: true });
       }
       let id = "";
       let last = "";
-      const body = { message, clientMessageId: newID(), onDisconnect: "continue", inputs: ["approval", "question"] };
+      const body = { message: content ? "" : message, content, clientMessageId: newID(), onDisconnect: "continue", inputs: ["approval", "question"] };
       const waited = waiting.current;
       while (!id) {
         try {
@@ -335,13 +342,31 @@ function Talk({ agent, session, onChange, files, setFiles, state: listed }) {
     current.current.stops = true;
     if (current.current.id) await cancel();
   };
-  const onKeyDown = (event) => {
-    if (isEnter(event) && !event.shiftKey) {
-      event.preventDefault();
-      send(text);
-    }
+  const ready = Boolean(text.trim() || attached.items.length) && !attached.sending && !attached.faulty && !lost;
+  const submit = (event) => {
+    event.preventDefault();
+    if (!ready || running) return;
+    const chosen = attached.blocks();
+    attached.clear();
+    send(text, chosen.length && text.trim() ? [{ type: "text", text }, ...chosen] : chosen);
   };
-  return html`<section class="talk">
+  const onKeyDown = (event) => {
+    if (isEnter(event) && !event.shiftKey) submit(event);
+  };
+  const attach = (event, data) => {
+    const chosen = filesOf(data);
+    if (!chosen.length) return;
+    event.preventDefault();
+    attached.add(chosen);
+    field.current?.focus();
+  };
+  const over = (event) => {
+    if (!event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    setDropping(true);
+  };
+  return html`<section class="talk ${dropping ? "dropping" : ""}" onDragOver=${over} onDragLeave=${(event) => { if (!event.currentTarget.contains(event.relatedTarget)) setDropping(false); }}
+    onDrop=${(event) => { setDropping(false); attach(event, event.dataTransfer); }} onPaste=${(event) => attach(event, event.clipboardData)}>
     <header><a class="only-phone" href="?list=1" onClick=${(e) => { e.preventDefault(); setQuery({ list: "1" }, false); }}>${t("chat.sessions")}</a><h1>${titleOf(agent)}</h1>
       ${deployment.data && html`<${State} of=${state} />`}
       <${Button} kind="small" action=${() => setFiles(!files)} aria-pressed=${files ? "true" : "false"}>${t("files.title")}</${Button}></header>
@@ -356,11 +381,12 @@ function Talk({ agent, session, onChange, files, setFiles, state: listed }) {
     <div class="compose">
       ${deployment.data && html`<${Undeployed} agent=${agent.name} deployment=${deployment.data} reload=${deployment.reload} />`}
       ${lost && html`<div class="note" role="alert">${t(lost === "trying" ? "chat.lost" : "chat.gone")} <${Button} kind="small" action=${() => attempts.current.now()}>${t("action.retry")}</${Button}></div>`}
-      <form onSubmit=${(e) => { e.preventDefault(); send(text); }}>
-        <textarea rows=${Math.min(8, text.split("\n").length)} aria-label=${t("chat.message")} placeholder=${t("chat.placeholder")} value=${text} onInput=${(e) => setText(e.target.value)} onKeyDown=${onKeyDown}></textarea>
-        ${running ? html`<${Button} action=${stop}>${t("chat.stop")}</${Button}>` : html`<${Button} kind="primary" disabled=${!text.trim() || Boolean(lost)}>${t("chat.send")}</${Button}>`}
+      <${Attached} attached=${attached} removed=${() => field.current?.focus()} />
+      <form onSubmit=${submit}>
+        <textarea ref=${field} rows=${Math.min(8, text.split("\n").length)} aria-label=${t("chat.message")} placeholder=${t("chat.placeholder")} value=${text} onInput=${(e) => setText(e.target.value)} onKeyDown=${onKeyDown}></textarea>
+        ${running ? html`<${Button} action=${stop}>${t("chat.stop")}</${Button}>` : html`<${Button} kind="primary" disabled=${!ready}>${t("chat.send")}</${Button}>`}
       </form>
-      <p class="hint">${t("chat.hint")}</p>
+      <div class="hint"><${Choose} attached=${attached} /><span>${t("chat.hint")}</span></div>
       <p class="hidden" role="status">${said}</p>
     </div>
   </section>`;

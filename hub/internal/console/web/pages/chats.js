@@ -58,7 +58,7 @@ function Messages({ session, owner }) {
   const [fault, setFault] = useState(null);
   const more = async () => {
     const list = await get(sessions(session.id, "messages") + query({ user: owner, page_size: 50, next: state.next }));
-    const chunk = await chunkOf(list.items, { labels: true });
+    const chunk = await chunkOf(list.items, { labels: true, sourceOf: (id) => sessions(session.id, "uploads", id) + query({ user: owner }) });
     if (!column.current) return;
     column.current.append(chunk);
     setState({ next: list.next || "", shown: state.shown + list.items.length, total: list.total });

@@ -2,6 +2,7 @@
 import { html, render, textOf } from "../lib/preact.js";
 import { to } from "../app/router.js";
 import { compact, dateTime, duration, has, jsonOf, money, relative, t, visible } from "../app/text.js";
+import { attachmentOf } from "./attach.js";
 import { describe } from "./basic.js";
 import { el } from "./inline.js";
 import { Budget, inSlices, Markdown, Tail } from "./markdown.js";
@@ -89,7 +90,8 @@ const maxBlocks = 5000; // of a message
 class Answer {
   constructor(actions) {
     this.actions = actions;
-    this.question = "";
+    /** @type {any} The message, or null. */
+    this.question = null;
     this.id = ""; // of the message
     this.last = ""; // the id of the last event
     /** The name of who answers what waits, from this page. */
@@ -418,9 +420,11 @@ class Answer {
 }
 
 /** stored adds a stored message to a node. With labels, an answer has the label of its content. @param {any} message @returns {Generator<any>} */
-function* stored(message, question, place, { actions = null, labels = false } = {}) {
+function* stored(message, question, place, { actions = null, labels = false, sourceOf = actions?.sourceOf } = {}) {
   if (message.role === "user") {
-    place.append(el("article", { class: "message mine", "aria-label": t("chat.question") }, message.text));
+    const node = el("article", { class: "message mine", "aria-label": t("chat.question") });
+    place.append(node);
+    yield* guarded(shown(message, node, sourceOf), node);
     return;
   }
   const answer = new Answer(actions);
@@ -430,6 +434,22 @@ function* stored(message, question, place, { actions = null, labels = false } = 
   yield* answer.blocksOf(listOf(message.content));
   if (labels && message.aigc) answer.body.append(labelOf(message.aigc));
   answer.end(message);
+}
+
+const isFile = (block) => block?.type === "image" || block?.type === "file";
+
+/** shown adds the text of a message of a user, or its parts. @param {any} message @returns {Generator<any>} */
+function* shown({ text, content }, node, sourceOf) {
+  yield;
+  const blocks = Array.isArray(content) && sourceOf ? content : [];
+  if (!blocks.some((b) => isFile(b) && b.uploadId)) {
+    node.append(textOf(text));
+    return;
+  }
+  for (const b of blocks) {
+    if (isFile(b) && b.uploadId) node.append(attachmentOf(b, sourceOf));
+    else if (b?.type === "text") node.append(el("div", {}, b.text));
+  }
 }
 
 /** labelOf returns a line that opens to the label of generated content. */
@@ -445,7 +465,7 @@ export async function chunkOf(messages, options) {
   function* all() {
     for (const [i, message] of messages.entries()) {
       const before = messages[i - 1];
-      yield* guarded(stored(message, before?.role === "user" ? textOf(before.text) : "", chunk, options), chunk);
+      yield* guarded(stored(message, before?.role === "user" ? before : null, chunk, options), chunk);
     }
   }
   await inSlices(all());
@@ -493,15 +513,15 @@ export class Conversation {
   }
 
   /** ask appends a message of the user, and returns the answer that will follow. */
-  ask(text) {
-    for (const _ of stored({ role: "user", text }, "", this.column));
-    return this.begin(text);
+  ask(message) {
+    for (const _ of stored({ ...message, role: "user" }, null, this.column, { actions: this.actions }));
+    return this.begin(message);
   }
 
   /** begin appends the answer to a message, which arrives. */
-  begin(text) {
+  begin(message) {
     const answer = new Answer(this.actions);
-    answer.question = text;
+    answer.question = message;
     answer.node.classList.add("live");
     answer.foot.append(el("span", { class: "waiting" }, t("chat.waiting")));
     this.column.append(answer.node);
