@@ -112,6 +112,9 @@ func TestStructuredAnswersOfOpenAI(t *testing.T) {
 	res := ada.Post(completions, body).Want(http.StatusOK)
 	require.Equal(t, `{"sum":3}`, contentOf(res))
 	require.Contains(t, res["metadata"].(object)["aigc"], `"ProduceID":"acme"`, "the implicit label is next to it")
+	body["messages"] = asked("go", `{"sum":3}`, "again")["messages"]
+	ada.Post(completions, body).Want(http.StatusOK)
+	require.Len(t, listed(ada), 1, "the client continues its chat")
 	res = ada.Post(responsesPath, object{"model": "helper", "input": "go", "text": object{"format": plus(schema, "type", "json_schema")}}).Want(http.StatusOK)
 	require.Equal(t, `{"sum":3}`, outputOf(res))
 	require.Equal(t, `{"sum":3}`, outputOf(ada.Get(responsesPath+"/"+res["id"].(string)).Want(http.StatusOK)), "as it is stored")

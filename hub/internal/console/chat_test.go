@@ -158,6 +158,30 @@ func TestRemedyOfAFailedAnswer(t *testing.T) {
 	b.clean(s.url)
 }
 
+// The output of an agent with a schema is formatted JSON in place of its text, while it arrives and
+// after a reload.
+func TestStructuredAnswer(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.deployed(s.setUp(), "sums", map[string]any{"outputSchema": map[string]any{"type": "object", "required": []any{"sum"}}})
+	b := newTab(t)
+	b.open(s.url + "/console/chat/sums")
+	b.signIn("root", password)
+	b.see("Chat with sums")
+	b.say(`/tool StructuredOutput {"sum":3,"of":"<b>one</b>"}`)
+	b.answered()
+	const code = `[...document.querySelectorAll(".message:not(.mine) .md")].map((e) => e.querySelector("pre")?.textContent).join("|")`
+	want := "{\n  \"sum\": 3,\n  \"of\": \"<b>one</b>\"\n}"
+	require.Equal(t, want, strings.TrimSpace(eval[string](b, code)))
+	b.fits()
+	b.open(s.url + eval[string](b, "location.pathname"))
+	b.see("tokens in")
+	require.Equal(t, want, strings.TrimSpace(eval[string](b, code)))
+	b.say("Hello")
+	b.see("The response of the model does not match outputSchema")
+	b.clean(s.url)
+}
+
 // shown is the text of the last answer of the page.
 const shown = `[...document.querySelectorAll(".message:not(.mine)")].at(-1)?.querySelector(".md")?.textContent.trim().replace(/\s+/g, " ") || ""`
 

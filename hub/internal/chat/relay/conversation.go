@@ -45,6 +45,10 @@ func (a *Answer) conversation() Conversation {
 		return ""
 	}
 
+	if output := StructuredOf(json.RawMessage(a.final.blocks)); output != nil { // the client has no other text of the run
+		return c.Add(wire.Turn{Role: runvalue.RoleAssistant, Content: string(output)})
+	}
+
 	text := a.final.text
 	if a.resumed != nil {
 		text = strings.TrimPrefix(text, a.resumed.Text)
