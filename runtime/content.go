@@ -71,7 +71,7 @@ func (c *contents) readOutputSchema(e *engine.Engine, schema json.RawMessage) er
 		return invalid("outputSchema: " + err.Error())
 	}
 
-	return nil
+	return c.memory.Add(c.output.Size())
 }
 
 // blocks returns the blocks of the parts of one message.

@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -80,6 +81,21 @@ func TestOutputSchemasAreChecked(t *testing.T) {
 			require.ErrorContains(t, bad.Unavailable()["helper"], row.problem)
 		})
 	}
+}
+
+// The schemas of the runs in progress share the memory of the runtime.
+func TestOutputSchemasUseMemory(t *testing.T) {
+	var properties []string
+	for i := range 1300 {
+		properties = append(properties, fmt.Sprintf(`"p%d":{"$ref":"#/$defs/a"}`, i))
+	}
+	large := `{"type":"object","properties":{` + strings.Join(properties, ",") + `},"$defs":{"a":{"properties":{"a":{},"b":{},"c":{}}}}}`
+	b := serve(t, modeltest.Start(t, modeltest.Anthropic, sum(`{}`)), func(c *runtime.Config) { c.Limits.MaxMemoryBytes = 4 << 20 })
+	res := b.do(t, "POST", runs, `{"message":"hello","outputSchema":`+large+`}`)
+	require.Equal(t, http.StatusServiceUnavailable, res.status, res.body)
+	require.Contains(t, res.body, "Out of memory")
+	_, run := b.blocking(t, `{"message":"hello","outputSchema":{"type":"object"}}`)
+	require.JSONEq(t, `{}`, string(run.Structured), "and it is released")
 }
 
 // A run that waits is continued with the schema of its request, also by another process.

@@ -8,9 +8,13 @@ import (
 	"strings"
 )
 
-// MaxOutputSchema bounds the schema of an output in bytes. Others than the operator may choose it for
-// each run.
-const MaxOutputSchema = 64 << 10
+// Limits of the schema of an output, which a client may choose for each run, and whose validator is
+// built for each.
+const (
+	MaxOutputSchema = 64 << 10 // bytes
+	maxOutputWork   = 1 << 20  // as maxWork: a third of a second
+	bytesOfWork     = 16       // of the memory of a validator
+)
 
 // CompileOutput compiles the schema of an output, which is an object. Unlike the schema of a tool,
 // which validates its inputs itself, it must be usable in full: the error is also that of a schema
@@ -25,6 +29,10 @@ func CompileOutput(text json.RawMessage) (*Schema, error) {
 		return nil, err
 	}
 
+	if s.work > maxOutputWork {
+		return nil, fmt.Errorf("%w: its subschemas have more than %d bytes", errLimit, maxOutputWork)
+	}
+
 	if _, err := Fit(text); err != nil {
 		return nil, err
 	}
@@ -36,6 +44,9 @@ func CompileOutput(text json.RawMessage) (*Schema, error) {
 	s.output = true
 	return s, nil
 }
+
+// Size returns the approximate number of bytes of the validator of an output.
+func (s *Schema) Size() int { return bytesOfWork * s.work }
 
 // errTooNested is the error of an output that is nested deeper than its schema is expanded.
 func (s *Schema) errTooNested() error {

@@ -33,6 +33,7 @@ var ErrTooLarge = errors.New("the input is too large to be validated")
 type Schema struct {
 	cost      cost
 	levels    int  // of nesting that the expanded schema covers; 0 is all
+	work      int  // see maxWork
 	output    bool // see CompileOutput
 	validator func() (*jsonschema.Resolved, error)
 }
@@ -50,7 +51,7 @@ func (b *Budget) Compile(text json.RawMessage) (*Schema, error) {
 		return nil, err
 	}
 
-	s := &Schema{cost: expanded.peak(), levels: expanded.levels}
+	s := &Schema{cost: expanded.peak(), levels: expanded.levels, work: expanded.work}
 	// The validator is built on first use: it takes more memory than the text, and most tools of a
 	// server are never called.
 	s.validator = sync.OnceValues(func() (*jsonschema.Resolved, error) { return resolve(text) })

@@ -134,13 +134,13 @@ func TestEverySettingReachesTheRuntime(t *testing.T) {
 		require.NoError(t, got.Check())
 
 		// A change of a setting is a change of the content and in the audit log, without secrets.
-		changed := s.ada.Put(agents+"/coder", with(body, "temperature", 1, "limits", object{"runTimeout": "2m"})).Want(http.StatusOK)
+		changed := s.ada.Put(agents+"/coder", with(body, "temperature", 1, "limits", object{"runTimeout": "2m"}, "outputSchema", object{"type": "object"})).Want(http.StatusOK)
 		require.NotEqual(t, made["contentHash"], changed["contentHash"])
 		s.ada.Put(mcps+"/web", with(servers[0], "timeout", "6m", "oauth", object{"clientId": "hub", "clientSecret": "planted-new"})).Want(http.StatusOK)
 		require.NotEqual(t, changed["contentHash"], s.ada.Get(agents + "/coder").Want(http.StatusOK)["contentHash"])
 		log := strings.Join(s.Audit("acme"), "\n")
 		for _, part := range []string{
-			`"temperature: 0"`, `"limits.runTimeout: 2m0s"`, `"timeout: 6m0s"`, `"oauth.clientSecret: ***"`, `"values":["oauth.clientSecret"]`,
+			`"temperature: 0"`, `"outputSchema: `, `"limits.runTimeout: 2m0s"`, `"timeout: 6m0s"`, `"oauth.clientSecret: ***"`, `"values":["oauth.clientSecret"]`,
 		} {
 			require.Contains(t, log, part)
 		}

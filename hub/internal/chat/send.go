@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/internal/api"
@@ -52,10 +53,8 @@ func checkMessage(in wire.ChatMessageRequest) (wire.ChatMessageRequest, error) {
 		in.OutputSchema = nil
 	}
 
-	if in.OutputSchema != nil {
-		if _, err := toolschema.CompileOutput(in.OutputSchema); err != nil {
-			fields.Add("outputSchema", err.Error())
-		}
+	if schema := in.OutputSchema; schema != nil && (!isObject(schema) || len(schema) > toolschema.MaxOutputSchema) { // the runtime checks the rest
+		fields.Add("outputSchema", fmt.Sprintf("must be an object of at most %d KiB", toolschema.MaxOutputSchema>>10))
 	}
 
 	withoutNulls(in)

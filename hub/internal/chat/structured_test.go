@@ -37,13 +37,16 @@ func TestStructuredAnswers(t *testing.T) {
 			object{"type": "text", "text": `{"sum":3}`}, object{"type": "structured", "value": object{"sum": 3.0}},
 		}, answer["content"])
 
-		for name, schema := range map[string]any{
-			"a list": []any{}, "another document": object{"$ref": "http://127.0.0.1:1/"}, "of a text": object{"type": "string"},
-			"long": object{"title": strings.Repeat("x", 1<<16)},
-		} {
+		for name, schema := range map[string]any{"a list": []any{}, "a text": "{}", "long": object{"title": strings.Repeat("x", 1<<16)}} {
 			res := ada.Post(path+"/messages", object{"message": "go", "outputSchema": schema})
 			fields := res.Error(http.StatusBadRequest, wire.ValidationFailed)["data"].(object)["fields"].(object)
 			require.Contains(t, fields, "outputSchema", name)
+		}
+		for text, schema := range map[string]any{
+			"reference to another document": object{"$ref": "http://127.0.0.1:1/"}, "refers to itself": object{"$ref": "#"}, "not of type object": object{"type": "string"},
+		} {
+			res := ada.Post(path+"/messages", object{"message": "go", "outputSchema": schema})
+			require.Contains(t, res.Error(http.StatusBadRequest, wire.InvalidRequest)["message"], text)
 		}
 	})
 }

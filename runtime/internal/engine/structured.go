@@ -43,6 +43,9 @@ func CompileOutputSchema(text json.RawMessage) (*OutputSchema, error) {
 	return &OutputSchema{text: text, schema: schema}, nil
 }
 
+// Size returns the approximate number of bytes of the schema in memory.
+func (s *OutputSchema) Size() int { return s.schema.Size() }
+
 // form is how upstream receives the schema of an output. If it rejects one form, the next one is
 // used: models differ in the forms and in the keywords that they accept. The output is validated in
 // every form.

@@ -310,11 +310,12 @@ func TestASummaryIsNotAnOutput(t *testing.T) {
 // An output has a size for which an event has room.
 func TestALongOutput(t *testing.T) {
 	long := `{"a":"` + strings.Repeat("x", 1<<20) + `"}`
-	m, _ := upstream(t, modeltest.Anthropic, call(long), call(`{"a":"`+strings.Repeat("\\u0001", 170_000)+`"}`))
+	m, up := upstream(t, modeltest.Anthropic, call(long), call(`{"a":"`+strings.Repeat("\\u0001", 170_000)+`"}`))
 	s := newSetup(m)
 	s.OutputSchema = json.RawMessage(`{"type":"object"}`)
 	got := s.run(t.Context(), t, "")
 	require.NoError(t, got.err)
+	require.Contains(t, string(last(up).Body), "it has more than 1048576 bytes")
 	event := &wire.Result{Type: "result", Result: &got.outcome.Text, Structured: got.outcome.Structured}
 	encoded, err := wire.Event{Payload: event}.Append(nil)
 	require.NoError(t, err)
