@@ -28,6 +28,9 @@ func TestMain(m *testing.M) {
 		_ = worker.Run(os.Stdin, os.Stdout) // the check reports the error
 		return
 	}
+	if err := dbtest.Parallel(2); err != nil { // most of a test is waiting
+		panic(err)
+	}
 	dbtest.Main(m)
 }
 

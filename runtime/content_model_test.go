@@ -76,9 +76,12 @@ func TestImagesOfAConversationAreBounded(t *testing.T) {
 	}, modeltest.Repeat(modeltest.Stream(modeltest.Text("Fine."))))
 	t.Cleanup(func() { require.NoError(t, files.Close()) })
 	id := ""
-	for i := range 8 {
-		req := wire.RunRequest{Message: fmt.Sprint("number ", i), Stream: wire.StreamOff, Content: []wire.ContentPart{
-			{Type: "image", Name: fmt.Sprintf("%d.png", i), Data: picture(5 << 20)}}}
+	const large = 5 << 20
+	for i, sizes := range [][]int{{large}, {large, large}, {large, large}, {large, large}, {0}} {
+		req := wire.RunRequest{Message: fmt.Sprint("number ", i), Stream: wire.StreamOff}
+		for n, size := range sizes {
+			req.Content = append(req.Content, wire.ContentPart{Type: "image", Name: fmt.Sprintf("%d-%d.png", i, n), Data: picture(size)})
+		}
 		if id != "" {
 			req.SessionID, req.RequireSession = &id, true
 		}
@@ -88,9 +91,11 @@ func TestImagesOfAConversationAreBounded(t *testing.T) {
 		require.Equal(t, wire.StateCompleted, run.State, res.body)
 		id = run.SessionID
 	}
-	sent := string(up.Requests()[7].Body)
-	require.Equal(t, 5, strings.Count(sent, `"type":"image_url"`), "after the seventh, 20 MiB were left")
-	require.Equal(t, 1, strings.Count(sent, "[The image 0.png was left out.]"))
+	sent := string(up.Requests()[4].Body)
+	require.Equal(t, 5, strings.Count(sent, `"type":"image_url"`), "after the fourth message, 20 MiB were left")
+	for _, name := range []string{"0-0.png", "1-0.png", "1-1.png"} {
+		require.Equal(t, 1, strings.Count(sent, "[The image "+name+" was left out.]"))
+	}
 	require.Contains(t, sent, "number 0")
 	var size int64
 	for _, path := range storedSessions(t, dir) {

@@ -139,13 +139,17 @@ func TestTypesOfParts(t *testing.T) {
 			b, up := at(t, modeltest.OpenAI, func(c *runtime.Config) { c.Agents[0].ContextWindow = 10_000_000 }, modeltest.Stream(modeltest.Text("Fine.")))
 			_, run := b.blocking(t, sends(t, "", row.part))
 			require.Equal(t, wire.StateCompleted, run.State, run.Error)
+			sent := string(up.Requests()[0].Body)
+			if strings.Contains(sent, row.want) {
+				return
+			}
 			var body struct {
 				Messages []struct {
 					Content any `json:"content"`
 				} `json:"messages"`
 			}
-			require.NoError(t, json.Unmarshal(up.Requests()[0].Body, &body))
-			require.True(t, strings.Contains(fmt.Sprint(body.Messages[0].Content), row.want) || strings.Contains(string(up.Requests()[0].Body), row.want))
+			require.NoError(t, json.Unmarshal([]byte(sent), &body))
+			require.Contains(t, fmt.Sprint(body.Messages[0].Content), row.want)
 		})
 	}
 }

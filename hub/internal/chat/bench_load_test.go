@@ -56,6 +56,9 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if err := dbtest.Parallel(2); err != nil { // most of a test is waiting
+		panic(err)
+	}
 	dbtest.Main(m)
 }
 

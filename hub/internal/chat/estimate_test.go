@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/internal/usage"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/db/dbtest"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
@@ -93,7 +94,14 @@ func TestAnswersOfAKilledHubUseTheBudget(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			each(t, nil, func(t *testing.T, s *server) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, url string) {
+				s := open(t, url, func(c *config) {
+					if name == "a cancel" { // the sweep is not before it
+						c.Relay.SaveEvery = time.Hour
+					}
+				})
+				s.deploy(nil)
 				s.limit(usage.OfAgent, "helper", wire.BudgetRequest{Hard: new(1000.0), Reserve: new(600.0)})
 				path := session(s.ada())
 				s.joins("killed")
@@ -108,7 +116,7 @@ func TestAnswersOfAKilledHubUseTheBudget(t *testing.T) {
 				if name != "a deletion" {
 					require.Equal(t, 600.0, messages(s.ada(), path)[1]["usage"].(object)["input_tokens"])
 				}
-			})
+			}, series...)
 		})
 	}
 }

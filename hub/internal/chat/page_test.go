@@ -194,7 +194,7 @@ func responses(t *testing.T, conns []net.Conn, req *http.Request) (codes map[int
 					require.Equal(t, "2", res.Header.Get("Retry-After"))
 				}
 				waits = false
-			case <-time.After(100 * time.Millisecond):
+			case <-time.After(time.Second):
 				most = max(most, heap())
 			}
 		}

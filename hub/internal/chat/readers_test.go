@@ -42,7 +42,7 @@ func TestManyReaders(t *testing.T) {
 			follows(t, s.ada(), answer, "") // it never reads
 		}
 		var readers sync.WaitGroup
-		all := make([][]event, 40)
+		all := make([][]event, 12)
 		for i := range all {
 			reader := follows(t, s.ada(), answer, "")
 			readers.Go(func() { all[i] = reader.rest() })

@@ -35,6 +35,8 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/model/demo"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/sse"
 )
@@ -213,7 +215,11 @@ func (s *server) deploy(up *modeltest.Upstream, change ...func(*agent.Agent)) {
 	for _, f := range change {
 		f(&helper)
 	}
-	rt, err := runtime.New(s.t.Context(), runtime.Config{Agents: []agent.Agent{helper}, CWD: s.t.TempDir(), APIKeys: []string{"runtime-key"}})
+	cfg := runtime.Config{Agents: []agent.Agent{helper}, CWD: s.t.TempDir(), APIKeys: []string{"runtime-key"}}
+	if helper.Provider.Protocol == agent.ProtocolDemo {
+		cfg.NewModel = func(agent.Provider) (model.Model, error) { return demo.New(0), nil } // without delays
+	}
+	rt, err := runtime.New(s.t.Context(), cfg)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { require.NoError(s.t, rt.Close()) })
 	s.serve(rt)

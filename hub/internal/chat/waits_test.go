@@ -272,7 +272,7 @@ func TestReadersOfAContinuedAnswer(t *testing.T) {
 
 // What a model writes is exactly what a person reads, whatever it contains.
 func TestHostileCalls(t *testing.T) {
-	content := "\x1b[2J\u202e<img src=x onerror=alert(1)>\n" + strings.Repeat("long ", 200_000)
+	content := "\x1b[2J\u202e<img src=x onerror=alert(1)>\n" + strings.Repeat("long ", 20_000)
 	input, err := json.Marshal(object{"file_path": "<b>a.txt", "content": content})
 	require.NoError(t, err)
 	up := func(t *testing.T) *modeltest.Upstream {
@@ -284,7 +284,7 @@ func TestHostileCalls(t *testing.T) {
 		path := session(ada)
 		pending := ask(t, ada, path)
 		executed := pending[0].(object)["executed"].(string)
-		require.Contains(t, executed, strings.Repeat("long ", 200_000))
+		require.Contains(t, executed, strings.Repeat("long ", 20_000))
 		item := ada.Get(approvals).Items()[0]
 		require.Equal(t, true, item["truncated"])
 		require.Equal(t, relay.MaxExecuted, len(item["executed"].(string)))

@@ -219,7 +219,7 @@ func (h *hub) until(ok func(apitest.Object) bool) (s apitest.Object) {
 	require.Eventually(h.t, func() bool {
 		s = h.ada.Get(path).Want(http.StatusOK)
 		return ok(s)
-	}, patience, pause)
+	}, patience, pause, "%v", &s)
 	return s
 }
 
