@@ -129,7 +129,8 @@ func (res *result) outcome() string {
 
 	switch model.Code(res.errorType) {
 	case runvalue.ErrorTypeConnection, runvalue.ErrorTypeRateLimit, runvalue.ErrorTypeOverloaded, runvalue.ErrorTypeServer, runvalue.ErrorTypeAuth, runvalue.ErrorTypePromptTooLong,
-		runvalue.ErrorTypeInvalidRequest, runvalue.ErrorTypeUnknown, runvalue.ErrorTypeTimeout, runvalue.ErrorTypeMaxTurns:
+		runvalue.ErrorTypeInvalidRequest, runvalue.ErrorTypeUnknown, runvalue.ErrorTypeTimeout, runvalue.ErrorTypeMaxTurns,
+		runvalue.ErrorTypeOutput:
 		return res.errorType
 	}
 

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -82,6 +83,7 @@ var meteredStory = cast{
 	"fail":     {modeltest.Status(http.StatusTooManyRequests)},
 	"invent 0": {modeltest.Stream(inventions(0)...), says("done")},
 	"invent 1": {modeltest.Stream(inventions(40)...), says("done")},
+	"bound":    {says("No.")},
 	"hang":     {modeltest.Stream(modeltest.Text("One"), modeltest.Hang())},
 }
 
@@ -94,6 +96,7 @@ func TestMetricsOfTheDocument(t *testing.T) {
 
 	require.False(t, final(t, s.run("a", wire.RunRequest{Message: "hello"})).IsError)
 	require.True(t, final(t, s.run("a", wire.RunRequest{Message: "fail"})).IsError)
+	require.True(t, final(t, s.run("a", wire.RunRequest{Message: "bound", MaxTurns: new(1), OutputSchema: json.RawMessage(`{"type":"object"}`)})).IsError)
 	history := []wire.Turn{}
 	for range 20 {
 		history = append(history, wire.Turn{Role: runvalue.RoleUser, Content: strings.Repeat("long ", 5000)}, wire.Turn{Role: runvalue.RoleAssistant, Content: "yes"})
@@ -145,6 +148,7 @@ func TestMetricsOfTheDocument(t *testing.T) {
 		{1, "agenthost_inputs_wait_duration_seconds", []string{"agent", "a", "kind", "approval"}},
 		{1, "agenthost_runs_rejected_total", []string{"agent", "a", "reason", "answers"}},
 		{1, "agenthost_runs_total", []string{"agent", "a", "outcome", "rate_limit"}},
+		{1, "agenthost_runs_total", []string{"agent", "a", "outcome", "output_invalid"}},
 		{1, "agenthost_runs_active", []string{"agent", "a"}},
 		{1, "agenthost_streams_open", []string{"agent", "a"}},
 		{1, "agenthost_runs_waiting", []string{"agent", "a", "for", "model"}},

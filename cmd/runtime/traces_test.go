@@ -3,6 +3,7 @@ package main_test
 import (
 	"compress/gzip"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -126,6 +127,8 @@ var tracedStory = cast{
 	"dig":  {says("planted finding")},
 	"hit":  {modeltest.Stream(modeltest.Text("yes"), modeltest.Usage(model.Usage{InputTokens: 7, CacheReadInputTokens: 90, CacheCreationInputTokens: 3}))},
 	"fail": {modeltest.Status(http.StatusTooManyRequests)},
+
+	"bound": {says("No.")},
 }
 
 // newTraced starts a runtime that exports its spans to the endpoint.
@@ -264,6 +267,18 @@ func TestTraceOfAFailedRun(t *testing.T) {
 		require.Equal(t, tracepb.Status_STATUS_CODE_ERROR, span.Status.Code, name)
 	}
 	require.NotEqual(t, tracepb.Status_STATUS_CODE_ERROR, c.span(t, "POST /v1/agents/:agentId/runs").Status.GetCode())
+}
+
+// An output that is not valid is the error of its run, not of the call of the model.
+func TestTraceOfAnInvalidOutput(t *testing.T) {
+	t.Parallel()
+	c := newCollector(t)
+	s := newTraced(t, c.url)
+	req := wire.RunRequest{Message: "bound", MaxTurns: new(1), OutputSchema: json.RawMessage(`{"type":"object"}`)}
+	require.True(t, final(t, s.run("a", req)).IsError)
+	s.stop()
+	require.Equal(t, "output_invalid", value(c.span(t, "invoke_agent Ada"), "error.type"))
+	require.Empty(t, value(c.span(t, "chat m"), "error.type"))
 }
 
 // Runs do not depend on the receiver of their spans.

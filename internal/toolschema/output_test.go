@@ -130,3 +130,32 @@ func TestSubset(t *testing.T) {
 		})
 	}
 }
+
+// An output is an object that is valid as it is, whatever the schema and the text are.
+func FuzzOutput(f *testing.F) {
+	for _, schema := range []string{sumSchema, treeSchema, `{"type":"object"}`, `{"type":"object","properties":{"a":{"type":["string","null"],"pattern":"^a+$"}}}`} {
+		for _, text := range []string{`{"sum":"3"}`, "```json\n{\"next\":{\"next\":null}}\n```", `{"a":"aa"}`, `[]`, "```{}```", "\xff"} {
+			f.Add(schema, text)
+		}
+	}
+	f.Fuzz(func(t *testing.T, schema, text string) {
+		if len(schema) > 4096 || len(text) > 4096 {
+			return
+		}
+		began := time.Now()
+		s, err := toolschema.CompileOutput(json.RawMessage(schema))
+		if err != nil {
+			return
+		}
+		output, err := s.Output(t.Context(), text)
+		require.Less(t, time.Since(began), time.Minute)
+		if err != nil {
+			return
+		}
+		var value map[string]any
+		require.NoError(t, json.Unmarshal(output, &value))
+		again, err := s.Output(t.Context(), string(output))
+		require.NoError(t, err)
+		require.Equal(t, string(output), string(again))
+	})
+}

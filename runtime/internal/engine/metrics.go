@@ -84,7 +84,7 @@ func newMetrics(cfg *Config) (*metrics, error) {
 			"How long calls of models took. outcome is success, cancelled or the error_type of the failure.", meter.Slow),
 		firstToken: m.Seconds("agenthost.model.first_token", "Time from a call of a model to the first part of its response.", meter.Slow),
 		errors:     m.Counter("agenthost.upstream.errors", "Calls of models that failed, by error_type."),
-		repeats:    m.Counter("agenthost.model.repeats", "Calls of models that were repeated with a changed conversation, by the error_type of the rejected call."),
+		repeats:    m.Counter("agenthost.model.repeats", "Calls of models that were repeated with a changed conversation or another form of the output, by the error_type of the rejected call."),
 		toolCalls: m.Counter("agenthost.tool.calls", "Tool calls that ended. result is ok, error, denied or input_required. "+
 			"tool is the name of a tool, that of the server for a tool of an MCP server, and other for one that does not exist."),
 		toolTimes: m.Seconds("agenthost.tool.call.duration", "How long tool calls took, including the wait for an approval.", meter.Slow),
