@@ -97,10 +97,14 @@ func TestFailedRunsStreamed(t *testing.T) {
 			delete(result.data, "duration_ms")
 			delete(result.data, "usage")
 			message := result.data["errors"].([]any)[0]
-			require.Equal(t, map[string]any{
+			want := map[string]any{
 				"type": "result", "subtype": "error", "runId": all[0].data["runId"], "session_id": all[0].data["session_id"],
 				"is_error": true, "num_turns": 1.0, "error_type": row.errorType, "errors": []any{message},
-			}, result.data)
+			}
+			if row.errorType == "rate_limit" {
+				want["retry_after_ms"] = 7000.0
+			}
+			require.Equal(t, want, result.data)
 		})
 	}
 }
