@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -258,6 +259,7 @@ func (s *Service) attach(ctx context.Context, in session, req *runtimewire.RunRe
 		for i := len(parts) - 1; i >= 0 && err == nil; i-- {
 			p := &parts[i]
 			if p.UploadID == "" { // a text, or of a client that carries the conversation
+				left -= len(p.Data)
 				err = hold(len(p.Data))
 				continue
 			}
@@ -268,10 +270,17 @@ func (s *Service) attach(ctx context.Context, in session, req *runtimewire.RunRe
 				continue
 			}
 
-			left -= f.Size
-			if err = hold(f.Size); err == nil {
-				p.Data, err = readFile(ctx, s.store.Read(), in, f.ID)
+			if err = hold(f.Size); err != nil {
+				continue
+			}
+
+			p.Data, err = readFile(ctx, s.store.Read(), in, f.ID)
+			switch {
+			case err == nil:
+				left -= f.Size
 				p.UploadID = ""
+			case errors.Is(err, errNoFile): // the chat was deleted in the meantime, which ends the answer
+				*p, err = omitted(*p), nil
 			}
 		}
 	}

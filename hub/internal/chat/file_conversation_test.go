@@ -134,6 +134,26 @@ func TestFilesOfTheOpenAIProtocol(t *testing.T) {
 		id := all[2]["content"].([]any)[1].(object)["uploadId"].(string)
 		require.Equal(t, "%PDF-1.7", ada.Get(chat+"/uploads/"+id).Text)
 
+		// The next request continues the chat, with the files that the client carries if the runtime lost it.
+		stored := s.files()
+		talk := []object{
+			{"role": "user", "content": []object{text("What is this?"), image}}, {"role": "assistant", "content": "An image."},
+			{"role": "user", "content": []object{text("And this?"), file}}, {"role": "assistant", "content": "Right."},
+		}
+		ada.Post(completions, object{"model": "helper", "messages": append(talk, object{"role": "user", "content": "Sure?"})}).Want(http.StatusOK)
+		require.Len(t, listed(ada), 1)
+		require.Empty(t, runs.sent(t).History)
+		s.deploy(right(t))
+		runs = s.record(nil)
+		talk = append(talk, object{"role": "user", "content": "Sure?"}, object{"role": "assistant", "content": "Right."})
+		ada.Post(completions, object{"model": "helper", "messages": append(talk, object{"role": "user", "content": []object{text("Again"), image}})}).Want(http.StatusOK)
+		require.Len(t, listed(ada), 1)
+		run = runs.sent(t)
+		require.Len(t, run.History, 6)
+		require.Equal(t, gif(0), run.History[0].Parts[0].Data)
+		require.Equal(t, gif(0), run.Content[0].Data)
+		require.Equal(t, stored, s.files(), "that of the chat")
+
 		first := ada.Post(responsesPath, object{"model": "helper", "input": []object{{"role": "user", "content": []object{
 			{"type": "input_text", "text": "Look."}, {"type": "input_image", "image_url": "data:image/gif;base64," + base64.StdEncoding.EncodeToString(gif(0))},
 		}}}}).Want(http.StatusOK)

@@ -96,3 +96,46 @@ func TestManyWaitsHaveAnIndex(t *testing.T) {
 		}
 	}, apitest.Audit(), store.Migrations, Migrations)
 }
+
+// Of many files, those of a chat and the bytes of a user are found in an index, without their
+// bytes.
+func TestManyFilesHaveAnIndex(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		d := dbtest.Open(t, url)
+		for _, query := range []string{
+			`INSERT INTO chat_sessions (key, tenant_id, user_id, id, user_name, user_search, agent_name, title, source, created_at, updated_at)
+				WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+				SELECT CAST(i AS TEXT), CASE WHEN i > 15000 THEN 'zeta' ELSE 'acme' END, CAST(i % 100 AS TEXT), CAST(i AS TEXT), 'u', 'u', 'a', 't', 'hub', 1, 1 FROM n`,
+			`INSERT INTO chat_files (tenant_id, user_id, id, session_key, media_type, size, stored_at, data)
+				SELECT tenant_id, user_id, 'f' || key, CASE WHEN CAST(key AS BIGINT) % 3 = 0 THEN NULL ELSE key END, 'text/plain', 1000, 1, CAST('x' AS ` +
+				map[db.Engine]string{db.SQLite: "BLOB", db.PostgreSQL: "BYTEA"}[d.Engine()] + `) FROM chat_sessions`,
+			`ANALYZE`,
+		} {
+			require.NoError(t, db.Exec(t.Context(), d.Write(), "fill", query))
+		}
+		q := &explaining{DB: d.Read(), t: t, d: d}
+		in := session{TenantID: "acme", UserID: "7", Key: "107"}
+		found, err := filesOf(t.Context(), q, in.TenantID, in.UserID, []string{"f107", "f207", "f8"})
+		require.NoError(t, err)
+		require.Len(t, found, 2)
+		stored, err := fileBytesOf(t.Context(), q, in.TenantID, in.UserID)
+		require.NoError(t, err)
+		require.EqualValues(t, 150*1512, stored)
+		found, err = filesIn(t.Context(), q, in)
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		n, err := countFiles(t.Context(), q, in)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, n)
+		_, err = findFile(t.Context(), q, in, "f107")
+		require.NoError(t, err)
+		_, err = readFile(t.Context(), q, in, "f107")
+		require.NoError(t, err)
+		require.Len(t, q.plans, 6)
+		for _, plan := range q.plans {
+			require.Regexp(t, "chat_files_of_(user|session)", plan)
+			require.NotRegexp(t, `(?i)Seq Scan|SCAN chat_files`, plan)
+		}
+	}, apitest.Audit(), store.Migrations, Migrations)
+}
