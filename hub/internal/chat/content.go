@@ -47,7 +47,7 @@ func checkParts(fields api.Fields, list string, parts []runtimewire.ContentPart)
 			return
 		}
 
-		if invalid, ok := ofContent(content.CheckFields(field, content.Part(p))).(api.Fields); ok {
+		if invalid, ok := errors.AsType[api.Fields](ofContent(content.CheckFields(field, content.Part(p)))); ok {
 			for name, reason := range invalid {
 				fields.Add(name, reason)
 			}
