@@ -136,7 +136,7 @@ func TestPagesAreTexts(t *testing.T) {
 	})
 }
 
-// The files of a user exist for no one else, and its uploads for no other user at all.
+// The files of a user are unknown to all others, except those of its chats to maintainers and admins.
 func TestFilesOfOtherUsers(t *testing.T) {
 	each(t, right, func(t *testing.T, s *server) {
 		ada := s.ada()
