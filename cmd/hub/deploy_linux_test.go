@@ -112,7 +112,7 @@ func (f *farm) reach(p *daemontest.Process, state string) (s map[string]any) {
 	return s
 }
 
-// run runs the agent once.
+// run runs the agent once, and once with the protocol of OpenAI.
 func (f *farm) run(s map[string]any) {
 	f.t.Helper()
 	c, err := client.New(client.Config{BaseURL: s["runtimeUrl"].(string), APIKey: s["apiKey"].(string), HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
@@ -120,6 +120,9 @@ func (f *farm) run(s map[string]any) {
 	answer, err := c.Complete(f.t.Context(), "helper", wire.RunRequest{Message: "hello"})
 	require.NoError(f.t, err)
 	require.Contains(f.t, answer.Text, "hello")
+	res := call(f.t, http.MethodPost, s["runtimeUrl"].(string)+"/openai/v1/chat/completions", s["apiKey"].(string), `{"model":"helper","messages":[{"role":"user","content":"hello"}]}`)
+	require.Equal(f.t, http.StatusOK, res.status, res.text)
+	require.Contains(f.t, res.text, "hello")
 }
 
 func kill(t *testing.T, p *daemontest.Process) {

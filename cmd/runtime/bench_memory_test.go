@@ -5,8 +5,15 @@ import "testing"
 // BenchmarkMemoryPerStream opens 1000 streams, sixteen at a time, until each has received ten
 // tokens and waits for the next, and measures the growth of the server's memory.
 func BenchmarkMemoryPerStream(b *testing.B) {
+	measureMemory(b, &runtimeAnthropic, &runtimeOpenAI, &runtimeTools, &limitDrained, &limitEach, &proxy)
+}
+
+// BenchmarkMemoryOfProtocols is MemoryPerStream with the protocols of OpenAI.
+func BenchmarkMemoryOfProtocols(b *testing.B) { measureMemory(b, protocols()...) }
+
+func measureMemory(b *testing.B, subjects ...*subject) {
+	b.Helper()
 	const streams, openers, rounds = 1000, 16, 3
-	subjects := []*subject{&runtimeAnthropic, &runtimeOpenAI, &runtimeTools, &limitDrained, &limitEach, &proxy}
 	t := newBench(b, "hang")
 	idle, each := make([]sample, len(subjects)), make([]sample, len(subjects))
 	for range rounds {

@@ -45,25 +45,31 @@ func BenchmarkRunObserved(b *testing.B) {
 // native stream, and is the limit of the others. A run of the last one is a blocking chat
 // completion.
 func BenchmarkRunProtocols(b *testing.B) {
-	chat := func(stream bool) func(int) []byte {
-		return func(n int) []byte {
-			return post("/openai/v1/chat/completions",
-				fmt.Sprintf(`{"model":"anthropic","stream":%t,"messages":[{"role":"user","content":"Tell me a story. %s"}]}`, stream, mark(n)))
-		}
+	subjects := append(protocols(), &subject{"chat-blocking", startRuntime, chatRequest(false), chatText})
+	speed{answer: "burst", clients: 16, runsEach: 50, warmups: 1, rounds: 5, subjects: subjects}.measure(b)
+}
+
+// chatRequest returns a request for a chat completion.
+func chatRequest(stream bool) func(int) []byte {
+	return func(n int) []byte {
+		return post("/openai/v1/chat/completions",
+			fmt.Sprintf(`{"model":"anthropic","stream":%t,"messages":[{"role":"user","content":"Tell me a story. %s"}]}`, stream, mark(n)))
 	}
+}
+
+// protocols are the native stream, and those of the protocols of OpenAI.
+func protocols() []*subject {
 	responses := func(n int) []byte {
 		return post("/openai/v1/responses", fmt.Sprintf(`{"model":"anthropic","stream":true,"store":false,"input":"Tell me a story. %s"}`, mark(n)))
 	}
 	native := func(n int) []byte {
 		return post("/v1/agents/anthropic/runs", fmt.Sprintf(`{"message":"Tell me a story. %s","store":false}`, mark(n)))
 	}
-	subjects := []*subject{
+	return []*subject{
 		{"native", startRuntime, native, frame},
-		{"chat", startRuntime, chat(true), `"delta":{"content":"`},
+		{"chat", startRuntime, chatRequest(true), `"delta":{"content":"`},
 		{"responses", startRuntime, responses, `"delta":"`},
-		{"chat-blocking", startRuntime, chat(false), chatText},
 	}
-	speed{answer: "burst", clients: 16, runsEach: 50, warmups: 1, rounds: 5, subjects: subjects}.measure(b)
 }
 
 // speed measures the CPU time of each server per token.

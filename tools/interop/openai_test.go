@@ -2,8 +2,12 @@ package interop_test
 
 import (
 	"encoding/json"
+	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,9 +16,45 @@ import (
 
 // TestOpenAIClient uses the official client of OpenAI: its helpers for streams, its tool runner, and
 // its errors.
-func TestOpenAIClient(t *testing.T) {
-	url := serve(t, agent.Agent{})
-	out, err := exec.CommandContext(t.Context(), "node", "openai.mjs", url+"/openai/v1", key).CombinedOutput()
+func TestOpenAIClient(t *testing.T) { useOpenAI(t, serve(t, agent.Agent{})+"/openai/v1", key) }
+
+// TestOpenAIClientOfPrograms uses the programs: the runtime with its key, and a hub with a CLI
+// token, and with the key of a deployment below /runtime.
+func TestOpenAIClientOfPrograms(t *testing.T) {
+	const agents = "/api/v1/admin/agents"
+	h := openHub(t)
+	h.send(t, http.StatusCreated, "POST", agents, `{"name":"bot","providerId":"demo","model":"demo"}`, nil)
+	h.send(t, http.StatusAccepted, "POST", agents+"/bot/deploy", "", nil)
+	require.Eventually(t, func() bool { return h.deployment(t, "bot").State == "running" }, patience, 20*time.Millisecond)
+	var issued struct{ Token string }
+	h.send(t, http.StatusCreated, "POST", "/api/v1/cli/issue-token", `{"name":"interop"}`, &issued)
+	for name, at := range map[string][2]string{
+		"runtime": {openRuntime(t), key}, "hub": {h.url, issued.Token}, "deployment": {h.url + "/runtime/bot", h.deployment(t, "bot").Key},
+	} {
+		t.Run(name, func(t *testing.T) {
+			useOpenAI(t, at[0]+"/openai/v1", at[1])
+			useFramework(t, "openai_ai.mjs", at[0]+"/openai/v1", at[1], "responses", "chat", "compatible")
+		})
+	}
+}
+
+// openRuntime starts the binary of the runtime, and returns its address.
+func openRuntime(t *testing.T) string {
+	t.Helper()
+	path, err := build("runtime", "./cmd/runtime")
+	require.NoError(t, err)
+	dir, address := t.TempDir(), "127.0.0.1:"+freePort(t)
+	const config = "agents: [{id: bot, model: demo, provider: {protocol: demo}, permissionMode: bypassPermissions}]\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents.yaml"), []byte(config), 0o600))
+	start(t, dir, []string{"AGENT_HTTP_ADDR=" + address, "AGENT_HTTP_API_KEY=" + key, "AGENT_STATE_DIR=" + t.TempDir()}, path)
+	awaitHTTP(t, "http://"+address+"/health")
+	return "http://" + address
+}
+
+// useOpenAI uses the client with the agent bot, whose model is the demo model.
+func useOpenAI(t *testing.T, url, key string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "node", "openai.mjs", url, key).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	var got struct {
 		Models                         []string

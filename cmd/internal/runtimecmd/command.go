@@ -64,6 +64,7 @@ func RunChild(drivers Drivers) error {
 			}
 
 			observe(c, observed, &s.Settings)
+			serveProtocols(c, process.Logger)
 		}
 	}
 

@@ -47,11 +47,7 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, with served, x
 		Home: s.Home, Getenv: s.getenv, Hidden: s.hidden(file), Proxy: http.ProxyFromEnvironment, Version: daemon.Version(), Logger: log,
 		Configure: func(c *runtime.Config, servers *mcp.Connector) {
 			c.AllowedHosts = s.Hosts
-			c.Protocols = map[string]func(*runtime.Runtime) http.Handler{
-				"/openai/v1": func(rt *runtime.Runtime) http.Handler {
-					return openai.New(openai.Config{Host: rt, MaxBytes: c.Limits.WithDefaults().MaxMessageBytes, Logger: log})
-				},
-			}
+			serveProtocols(c, log)
 			if noState != nil {
 				c.LoadSkill = func(_ context.Context, def agent.SkillArchive) (string, error) {
 					return "", fmt.Errorf("load skill %s: %w", def.Name, noState)
@@ -68,6 +64,15 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, with served, x
 			}
 		},
 	})
+}
+
+// serveProtocols sets the further protocols of a runtime.
+func serveProtocols(c *runtime.Config, log *slog.Logger) {
+	c.Protocols = map[string]func(*runtime.Runtime) http.Handler{
+		"/openai/v1": func(rt *runtime.Runtime) http.Handler {
+			return openai.New(openai.Config{Host: rt, MaxBytes: c.Limits.WithDefaults().MaxMessageBytes, Logger: log})
+		},
+	}
 }
 
 // observe sets the telemetry of a runtime.

@@ -70,6 +70,12 @@ func TestCarriedConversationsContinueTheirChats(t *testing.T) {
 			require.Equal(t, []string{"one|Right.|two|Right.|three|Right.|four|Right."}, textsOf(other))
 		}
 		require.Equal(t, before, textsOf(ada))
+		for _, c := range []*apitest.Client{ada, s.As("acme", "bob", rbac.Member), s.As("zeta", "ada", rbac.Member)} {
+			complete(c, "hello")
+		}
+		complete(ada, "hello", "Right.", "more")
+		require.Len(t, textsOf(ada), len(before)+1, "the last one is that of another user")
+		before = textsOf(ada)
 		s.exec(`UPDATE chat_sessions SET agent_name = 'idle'`)
 		complete(ada, "one", "Right.", "again", "Right.", "more")
 		require.Len(t, listed(ada), len(before)+1, "chats of other agents")
@@ -108,8 +114,11 @@ func TestBranchesOfACarriedConversation(t *testing.T) {
 func TestEndsOfCarriedConversations(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
 		up := modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Choose(func(r *modeltest.Request) modeltest.Reply {
-			if strings.Contains(string(r.Body), `"fail"`) {
+			switch body := string(r.Body); {
+			case strings.Contains(body, `"fail"`):
 				return modeltest.Status(http.StatusInternalServerError)
+			case strings.Contains(body, `"hang"`) && !strings.Contains(body, `"next"`):
+				return modeltest.Stream(modeltest.Text("Half"), modeltest.Hang())
 			}
 			return modeltest.Stream(modeltest.Text("Right."))
 		})))
@@ -140,6 +149,24 @@ func TestEndsOfCarriedConversations(t *testing.T) {
 		require.NotContains(t, strings.Join(textsOf(ada), ""), "secret")
 		complete(ada, "one", "Right.", "two", "Right.", "after the failure", "Right.", "stored")
 		require.Len(t, textsOf(ada), 4, "what is not stored changes no chat")
+
+		complete(ada, "lost")
+		busy := send(t, ada, sessions+"/"+listed(ada)[0]["id"].(string), object{"message": "hang"})
+		busy.until("partial_message")
+		s.exec(`DELETE FROM chat_runs`) // as after the hub was killed
+		complete(ada, "lost", "Right.", "found")
+		require.Equal(t, "lost|Right.|found|Right.", textsOf(ada)[0])
+		busy.cancel()
+
+		left := receives(t, ada.Request(http.MethodPost, completions, plus(asked("hang"), "stream", true)))
+		left.next()
+		left.next()
+		left.cancel()
+		eventually(t, ada, sessions+"/"+listed(ada)[0]["id"].(string))
+		chats := len(listed(ada))
+		complete(ada, "hang", "Half", "next")
+		require.Len(t, listed(ada), chats+1, "the answer is not complete")
+
 		s.service.Reject()
 		failsAs(t, ada.Post(completions, asked("one", "Right.", "two", "Right.", "after the failure", "Right.", "stored", "Right.", "last")), http.StatusServiceUnavailable)
 	})

@@ -110,15 +110,17 @@ func (s *Service) fail(w http.ResponseWriter, r *http.Request, e *wire.Error) {
 		return
 	}
 
-	kind := "invalid_request_error"
+	kind, name := "invalid_request_error", string(e.Code)
 	switch {
 	case e.Status >= http.StatusInternalServerError:
 		kind = "server_error"
 	case e.Status == http.StatusTooManyRequests:
-		kind = "rate_limit_error"
+		kind, name = "rate_limit_error", "rate_limit_exceeded"
+	case e.Status == http.StatusUnauthorized:
+		name = "invalid_api_key"
 	}
 
-	_ = httpapi.WriteJSON(w, e.Status, map[string]any{"error": map[string]any{"message": e.Message, "type": kind, "param": nil, "code": e.Code}})
+	_ = httpapi.WriteJSON(w, e.Status, map[string]any{"error": map[string]any{"message": e.Message, "type": kind, "param": nil, "code": name}})
 }
 
 // isPlain reports whether an escaped path has no segments that would leave its prefix.

@@ -36,7 +36,7 @@ func TestRunsOfOpenAIAtTheRuntime(t *testing.T) {
 		anyone := s.As("", "", "")
 		key := []string{"Authorization", "Bearer " + apiKey}
 		require.Contains(t, anyone.Do(http.MethodGet, "/runtime/a/openai/v1/models", nil, key...).Text, `"id":"a"`)
-		require.Equal(t, "unauthenticated", anyone.Get("/runtime/a/openai/v1/models").Want(http.StatusUnauthorized)["error"].(map[string]any)["code"])
+		require.Equal(t, "invalid_api_key", anyone.Get("/runtime/a/openai/v1/models").Want(http.StatusUnauthorized)["error"].(map[string]any)["code"])
 		anyone.Do(http.MethodGet, "/runtime/a/openai/v1/models", nil, "Authorization", "Bearer no").Want(http.StatusUnauthorized)
 		anyone.Do(http.MethodGet, "/runtime/a/v1/agents", nil, key...).Want(http.StatusUnauthorized)
 
@@ -66,6 +66,7 @@ func TestRunsOfOpenAIAtTheRuntime(t *testing.T) {
 		for _, path := range []string{"chat/completions", "responses"} {
 			refused := anyone.Do(http.MethodPost, "/runtime/a/openai/v1/"+path, chat, key...).Want(http.StatusTooManyRequests)
 			require.Equal(t, "rate_limit_error", refused["error"].(map[string]any)["type"])
+			require.Equal(t, "rate_limit_exceeded", refused["error"].(map[string]any)["code"])
 		}
 		require.EqualValues(t, 4, counted(t, counts)[0].Runs)
 	}, series...)

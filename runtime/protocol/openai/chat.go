@@ -45,7 +45,8 @@ type chatUsage struct {
 	CompletionTokens    int64 `json:"completion_tokens"`
 	TotalTokens         int64 `json:"total_tokens"`
 	PromptTokensDetails struct {
-		CachedTokens int64 `json:"cached_tokens"`
+		CachedTokens     int64 `json:"cached_tokens"`
+		CacheWriteTokens int64 `json:"cache_write_tokens"`
 	} `json:"prompt_tokens_details"`
 	CompletionTokensDetails struct {
 		ReasoningTokens int64 `json:"reasoning_tokens"`
@@ -63,6 +64,7 @@ func chatUsageOf(u wire.Usage) chatUsage {
 		Estimated: u.Estimated,
 	}
 	out.PromptTokensDetails.CachedTokens = u.CacheReadInputTokens
+	out.PromptTokensDetails.CacheWriteTokens = u.CacheCreationInputTokens
 	out.CompletionTokensDetails.ReasoningTokens = u.ReasoningTokens
 	return out
 }

@@ -63,6 +63,7 @@ func TestChatCompletion(t *testing.T) {
 	counts := res.json["usage"].(map[string]any)
 	require.Equal(t, []any{31.0, 5.0, 36.0}, []any{counts["prompt_tokens"], counts["completion_tokens"], counts["total_tokens"]})
 	require.Equal(t, 13.0, counts["prompt_tokens_details"].(map[string]any)["cached_tokens"])
+	require.Equal(t, 11.0, counts["prompt_tokens_details"].(map[string]any)["cache_write_tokens"])
 
 	stream := b.chat(strings.Replace(hello, "{", `{"stream":true,"stream_options":{"include_usage":true},`, 1))
 	require.True(t, stream.done)
