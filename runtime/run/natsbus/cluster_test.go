@@ -300,6 +300,7 @@ func TestNoMajority(t *testing.T) {
 // is killed or does not respond, while runs are cancelled. A cancel that was accepted takes effect,
 // and one that was not is accepted soon.
 func TestLossOfTheLeader(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(*member, *testing.T){
 		"killed": func(m *member, t *testing.T) { require.NoError(t, m.cmd.Process.Kill()) },
 		"frozen": (*member).freeze,

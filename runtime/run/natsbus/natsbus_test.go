@@ -2,6 +2,7 @@ package natsbus_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -31,6 +32,10 @@ import (
 func TestMain(m *testing.M) {
 	if serveChild() {
 		return
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil { // most of a test is waiting for servers
+		panic(err)
 	}
 	// A server that is shut down waits some seconds for the source of a mirror.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*stream).setupMirrorConsumer.func3"))
@@ -72,6 +77,7 @@ func open(t testing.TB, url string) *natsbus.Bus {
 }
 
 func TestBus(t *testing.T) {
+	t.Parallel()
 	s := serve(t, t.TempDir(), nil)
 	bustest.Test(t, func(t *testing.T) run.Bus { return open(t, url(s, "", "")) })
 	t.Run("scope", func(t *testing.T) {
