@@ -163,6 +163,10 @@ func TestFilesOfTheOpenAIProtocol(t *testing.T) {
 		ada.Post(responsesPath, object{"model": "helper", "input": "Again?", "previous_response_id": first["id"]}).Want(http.StatusOK)
 		require.Equal(t, gif(0), runs.sent(t).History[0].Parts[0].Data)
 
+		// A branch has a new chat with the texts of the former one.
+		ada.Post(responsesPath, object{"model": "helper", "input": "And now?", "previous_response_id": first["id"]}).Want(http.StatusOK)
+		require.Contains(t, runs.sent(t).History[0].Content, "Look.\n\n(image")
+
 		before := s.files()
 		ada.Post(completions, object{"model": "helper", "store": false, "messages": []object{{"role": "user", "content": []object{image}}}}).Want(http.StatusOK)
 		require.Equal(t, before, s.files(), "deleted with the end")

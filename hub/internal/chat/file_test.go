@@ -120,6 +120,21 @@ func TestFilesOfAMessage(t *testing.T) {
 	})
 }
 
+// An upload of one hub is sent with another one.
+func TestFilesOfAnotherHub(t *testing.T) {
+	t.Parallel()
+	url := postgres(t)
+	a, b := open(t, url), open(t, url)
+	b.deploy(right(t))
+	id := uploaded(a.ada(), pdf)
+	path := session(a.ada())
+	require.Equal(t, "completed", last(send(t, b.ada(), path, object{"content": []object{byID("file", id)}}).rest()))
+	require.Equal(t, string(pdf), a.ada().Get(path+"/uploads/"+id).Text)
+	b.ada().Delete(path).Want(http.StatusNoContent)
+	a.ada().Get(path+"/uploads/"+id).Error(http.StatusNotFound, wire.NotFound)
+	require.Zero(t, a.files())
+}
+
 // A page of HTML is never one.
 func TestPagesAreTexts(t *testing.T) {
 	with(t, right, func(t *testing.T, s *server) {
