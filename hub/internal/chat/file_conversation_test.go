@@ -178,3 +178,15 @@ func TestFilesOfTheOpenAIProtocol(t *testing.T) {
 		}}}}), http.StatusBadRequest)
 	})
 }
+
+// The memory of a message is released when its answer begins, so that a user has several large ones
+// in progress.
+func TestLargeMessagesAtOnce(t *testing.T) {
+	with(t, endless, func(t *testing.T, s *server) {
+		ada := s.ada()
+		for range 2 {
+			body := object{"content": []object{inline("file", bytes.Repeat([]byte("x"), 10<<20))}}
+			send(t, ada, session(ada), body).until("partial_message")
+		}
+	})
+}
