@@ -181,6 +181,8 @@ type Config struct {
 
 	// Logger defaults to a logger that discards all records.
 	Logger *slog.Logger
+
+	maxContent int // of tests. Defaults to that of package engine.
 }
 
 // ApprovalRequest is a tool call that the agent's definition does not allow.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,18 +66,15 @@ func TestPartsThatAModelDoesNotAccept(t *testing.T) {
 	})
 }
 
-// A conversation has at most 30 MiB of images and files: the oldest ones are left out.
+// The images and files of a conversation are bounded: the oldest ones are left out.
 func TestImagesOfAConversationAreBounded(t *testing.T) {
-	dir, cwd := t.TempDir(), t.TempDir()
-	files, err := session.NewFiles(session.FilesConfig{Dir: dir, CWD: cwd})
-	require.NoError(t, err)
+	const unit = 10 << 10
 	b, up := at(t, modeltest.OpenAI, func(c *runtime.Config) {
-		c.CWD, c.Sessions = cwd, files
 		c.Agents[0].ContextWindow = 10_000_000
+		runtime.LimitContent(c, 30*unit)
 	}, modeltest.Repeat(modeltest.Stream(modeltest.Text("Fine."))))
-	t.Cleanup(func() { require.NoError(t, files.Close()) })
 	id := ""
-	const large = 5 << 20
+	const large = 5 * unit
 	for i, sizes := range [][]int{{large}, {large, large}, {large, large}, {large, large}, {0}} {
 		req := wire.RunRequest{Message: fmt.Sprint("number ", i), Stream: wire.StreamOff}
 		for n, size := range sizes {
@@ -92,17 +90,49 @@ func TestImagesOfAConversationAreBounded(t *testing.T) {
 		id = run.SessionID
 	}
 	sent := string(up.Requests()[4].Body)
-	require.Equal(t, 5, strings.Count(sent, `"type":"image_url"`), "after the fourth message, 20 MiB were left")
+	require.Equal(t, 5, strings.Count(sent, `"type":"image_url"`), "after the fourth message, 20 units were left")
 	for _, name := range []string{"0-0.png", "1-0.png", "1-1.png"} {
 		require.Equal(t, 1, strings.Count(sent, "[The image "+name+" was left out.]"))
 	}
 	require.Contains(t, sent, "number 0")
+	require.Zero(t, b.Reserved())
+}
+
+// By default, a conversation has at most 30 MiB of images and files.
+func TestImagesOfAConversationByDefault(t *testing.T) {
+	dir, cwd := t.TempDir(), t.TempDir()
+	files, err := session.NewFiles(session.FilesConfig{Dir: dir, CWD: cwd})
+	require.NoError(t, err)
+	b := serve(t, nil, func(c *runtime.Config) {
+		quick(c)
+		c.CWD, c.Sessions = cwd, files
+		c.Agents[0].ContextWindow = 100_000_000
+	})
+	t.Cleanup(func() { require.NoError(t, files.Close()) })
+	id, warned := "", []bool{}
+	for _, sizes := range [][]int{{5 << 20, 5 << 20, 5 << 20, 5 << 20}, {5 << 20, 5 << 20}, {0}} {
+		req := wire.RunRequest{Message: "hello"}
+		for _, size := range sizes {
+			req.Content = append(req.Content, imagePart(picture(size)))
+		}
+		if id != "" {
+			req.SessionID, req.RequireSession = &id, true
+		}
+		body, err := json.Marshal(req)
+		require.NoError(t, err)
+		all := b.open(t.Context(), t, string(body)).rest()
+		id = all[0].data["session_id"].(string)
+		warned = append(warned, slices.ContainsFunc(all, func(ev event) bool {
+			message, _ := ev.data["message"].(string)
+			return strings.Contains(message, "more than 31457280 bytes")
+		}))
+	}
+	require.Equal(t, []bool{false, false, true}, warned)
 	var size int64
 	for _, path := range storedSessions(t, dir) {
 		info, err := os.Stat(path)
 		require.NoError(t, err)
 		size += info.Size()
 	}
-	require.Less(t, size, int64(60<<20), "the compaction drops what is before it")
-	require.Zero(t, b.Reserved())
+	require.Less(t, size, int64(40<<20), "the compaction drops what is before it")
 }

@@ -11,3 +11,6 @@ func (rt *Runtime) Routes() []string {
 
 // Reserved returns the bytes that the active runs have reserved.
 func (rt *Runtime) Reserved() int64 { return rt.reserved.Load() }
+
+// LimitContent bounds the images and files of a conversation, in bytes.
+func LimitContent(c *Config, most int) { c.maxContent = most }

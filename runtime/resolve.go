@@ -78,6 +78,7 @@ func (rt *Runtime) resolve(h *hosted, def *agent.Agent, skills []skill.Skill, pa
 		ToolTimeout:    limits.ToolTimeout,
 		ConnectTimeout: limits.MCPConnectTimeout,
 		MaxToolOutput:  limits.MaxToolOutputBytes,
+		MaxContent:     rt.cfg.maxContent,
 		MaxResponse:    limits.MaxResponseBytes,
 		Reserve:        rt.reserve,
 		MeterProvider:  rt.cfg.MeterProvider,

@@ -90,6 +90,7 @@ func describe(b *model.Block) string {
 // request may have: a session is read into memory, and upstreams limit the bytes of a request. The
 // message of the run and the last message keep theirs.
 func (r *runState) limitContent(ctx context.Context) error {
+	most := r.engine.cfg.MaxContent
 	messages := r.transcript.messages
 	sizes, total := make([]int, len(messages)), 0
 	for i := range messages {
@@ -100,12 +101,12 @@ func (r *runState) limitContent(ctx context.Context) error {
 		total += sizes[i]
 	}
 
-	if total <= runvalue.MaxContentBytes {
+	if total <= most {
 		return nil
 	}
 
 	dropped := map[int]bool{}
-	for i := 0; i < len(messages)-1 && total > runvalue.MaxContentBytes*2/3; i++ {
+	for i := 0; i < len(messages)-1 && total > most*2/3; i++ {
 		if i != r.question && sizes[i] > 0 {
 			dropped[i] = true
 			total -= sizes[i]
@@ -117,7 +118,7 @@ func (r *runState) limitContent(ctx context.Context) error {
 	}
 
 	return r.replaceContent(ctx, func(i int, b *model.Block) bool { return dropped[i] && b.Bytes() > 0 },
-		fmt.Sprintf("The oldest images and files are left out: the conversation has more than %d bytes of them.", runvalue.MaxContentBytes))
+		fmt.Sprintf("The oldest images and files are left out: the conversation has more than %d bytes of them.", most))
 }
 
 // aboutContent returns the types of the blocks because of which upstream rejected a request: many

@@ -24,6 +24,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/runtime/internal/permission"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/tool"
@@ -96,6 +97,9 @@ type Config struct {
 	// MaxToolOutput is the maximum number of bytes of the output of one call that the model
 	// receives. Defaults to 100,000.
 	MaxToolOutput int
+	// MaxContent is the maximum number of bytes of the images and files of a conversation. Defaults
+	// to [runvalue.MaxContentBytes].
+	MaxContent int
 
 	// MaxResponse is the maximum number of bytes of one response of the model: its texts, thinking
 	// and tool inputs. A longer response fails the run. Defaults to 4 MiB, at most
@@ -160,6 +164,7 @@ func New(cfg Config) (*Engine, error) {
 	cfg.ToolTimeout = cmp.Or(cfg.ToolTimeout, 2*time.Minute)
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, 10*time.Second)
 	cfg.MaxToolOutput = cmp.Or(cfg.MaxToolOutput, 100_000)
+	cfg.MaxContent = cmp.Or(cfg.MaxContent, runvalue.MaxContentBytes)
 	cfg.MaxResponse = cmp.Or(cfg.MaxResponse, 4<<20)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
