@@ -150,15 +150,18 @@ func (b *background) open() (sink, error) {
 }
 
 // Queue implements sink.
-func (b *background) Queue(name string, data []byte) {
+func (b *background) Queue(name string, data []byte) { b.QueueFrame(appendFrame(nil, name, data), 0) }
+
+// QueueFrame implements sink.
+func (b *background) QueueFrame(frame []byte, _ int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := len(b.events)
-	if b.full = b.full || before+len(data) > maxEvents; b.full {
+	if b.full = b.full || before+len(frame) > maxEvents; b.full {
 		return
 	}
 
-	b.events = appendFrame(b.events, name, data)
+	b.events = append(b.events, frame...)
 	b.ends = append(b.ends, len(b.events))
 	if b.kept += len(b.events) - before; b.kept < memoryStep {
 		return

@@ -227,8 +227,7 @@ func (a *responseRun) begin() error {
 	}
 
 	a.output.events = events
-	a.output.response("response.created", a.resource(nil))
-	a.output.response("response.in_progress", a.resource(nil))
+	a.output.response(a.resource(nil), "response.created", "response.in_progress")
 	a.output.flush()
 	return nil
 }
@@ -236,7 +235,7 @@ func (a *responseRun) begin() error {
 // end sends the end of a run.
 func (a *responseRun) end(err error) {
 	r := a.resource(err)
-	a.output.response("response."+r.Status, r)
+	a.output.response(r, "response."+r.Status)
 	a.output.flush()
 }
 

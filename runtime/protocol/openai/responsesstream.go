@@ -13,6 +13,8 @@ type sink interface {
 	// Queue adds an event, which is sent with the next Flush. data is JSON in one line, and is valid
 	// until Queue returns. A failure cancels the run.
 	Queue(name string, data []byte)
+	// QueueFrame is Queue with an event that is encoded for a stream. Its data begins at an offset.
+	QueueFrame(frame []byte, data int)
 	Flush()
 }
 
@@ -26,17 +28,23 @@ type eventStream struct {
 // as all else that is done for a token.
 func (s *eventStream) Queue(name string, data []byte) {
 	s.frame = appendFrame(s.frame[:0], name, data)
-	_ = s.QueueEvents(s.frame) // OnError handles the error
+	s.QueueFrame(s.frame, 0)
 }
+
+// QueueFrame implements sink.
+func (s *eventStream) QueueFrame(frame []byte, _ int) { _ = s.QueueEvents(frame) } // OnError handles the error
 
 // Flush implements sink.
 func (s *eventStream) Flush() { _ = s.Stream.Flush() } // OnError handles the error
 
 // appendFrame appends an event, encoded for a stream.
 func appendFrame(dst []byte, name string, data []byte) []byte {
-	dst = append(append(dst, "event: "...), name...)
-	dst = append(append(dst, "\ndata: "...), data...)
-	return append(dst, "\n\n"...)
+	return append(append(beginFrame(dst, name), data...), "\n\n"...)
+}
+
+// beginFrame appends the beginning of an event, up to its data.
+func beginFrame(dst []byte, name string) []byte {
+	return append(append(append(dst, "event: "...), name...), "\ndata: "...)
 }
 
 // responseStream sends the events of a response. Without a stream, it sends nothing.
@@ -47,9 +55,9 @@ type responseStream struct {
 	queued   bool
 
 	// Of the open item.
-	deltaName string
-	head      []byte // the beginning of the events with an increment
-	data      []byte // the present one
+	head  []byte // the beginning of the encoded events with an increment
+	begin int    // of their data
+	frame []byte // the present one
 }
 
 // itemEvent is an event about an item. Its type says which fields it has.
@@ -68,17 +76,20 @@ type itemEvent struct {
 	Refusal      *string    `json:"refusal,omitempty"`
 }
 
-type responseEvent struct {
-	Type     string    `json:"type"`
-	Sequence int       `json:"sequence_number"`
-	Response *resource `json:"response"`
-}
-
 func (s *responseStream) streams() bool { return s.events != nil }
 
-// response sends an event with the whole response.
-func (s *responseStream) response(name string, r *resource) {
-	s.send(name, responseEvent{Type: name, Sequence: s.sequence, Response: r})
+// response sends events with the whole response.
+func (s *responseStream) response(r *resource, names ...string) {
+	whole, err := httpapi.Marshal(r)
+	if err != nil || s.events == nil {
+		return // structs of strings and numbers can be encoded
+	}
+
+	for _, name := range names {
+		data := jsonlimit.AppendString([]byte(`{"type":`), name)
+		data = strconv.AppendInt(append(data, `,"sequence_number":`...), int64(s.sequence), 10)
+		s.queue(name, append(append(append(data, `,"response":`...), whole...), '}'))
+	}
 }
 
 func (s *responseStream) item(name string, e itemEvent) {
@@ -92,6 +103,10 @@ func (s *responseStream) send(name string, v any) {
 		return // structs of strings and numbers can be encoded
 	}
 
+	s.queue(name, data)
+}
+
+func (s *responseStream) queue(name string, data []byte) {
 	s.sequence++
 	s.queued = true
 	s.events.Queue(name, data)
@@ -115,7 +130,7 @@ func (s *responseStream) added(i *item) {
 	case typeMessage, typeReasoning:
 		part := i.part("")
 		s.item("response.content_part.added", itemEvent{ItemID: i.ID, ContentIndex: new(int), Part: &part})
-		s.deltaName, s.head = deltaNames[i.Type], s.beginningOf(i)
+		s.beginDeltas(i)
 	case typeCall:
 		s.item("response.mcp_call.in_progress", itemEvent{ItemID: i.ID})
 	}
@@ -127,13 +142,15 @@ var (
 	doneNames  = map[string]string{typeMessage: "response.output_text.done", typeReasoning: "response.reasoning.done"}
 )
 
-// beginningOf returns the beginning of the events with an increment of an item, up to the sequence
+// beginDeltas encodes the beginning of the events with an increment of an item, up to the sequence
 // number.
-func (s *responseStream) beginningOf(i *item) []byte {
-	head := jsonlimit.AppendString(append(s.head[:0], `{"type":`...), deltaNames[i.Type])
+func (s *responseStream) beginDeltas(i *item) {
+	head := beginFrame(s.head[:0], deltaNames[i.Type])
+	s.begin = len(head)
+	head = jsonlimit.AppendString(append(head, `{"type":`...), deltaNames[i.Type])
 	head = jsonlimit.AppendString(append(head, `,"item_id":`...), i.ID)
 	head = strconv.AppendInt(append(head, `,"output_index":`...), int64(s.index), 10)
-	return append(head, `,"content_index":0,"sequence_number":`...)
+	s.head = append(head, `,"content_index":0,"sequence_number":`...)
 }
 
 // delta sends an increment of the open item. There is one for each token.
@@ -142,12 +159,12 @@ func (s *responseStream) delta(text string) {
 		return
 	}
 
-	data := strconv.AppendInt(append(s.data[:0], s.head...), int64(s.sequence), 10)
-	data = jsonlimit.AppendString(append(data, `,"delta":`...), text)
-	s.data = append(data, '}')
+	frame := strconv.AppendInt(append(s.frame[:0], s.head...), int64(s.sequence), 10)
+	frame = jsonlimit.AppendString(append(frame, `,"delta":`...), text)
+	s.frame = append(frame, "}\n\n"...)
 	s.sequence++
 	s.queued = true
-	s.events.Queue(s.deltaName, s.data)
+	s.events.QueueFrame(s.frame, s.begin)
 }
 
 // done sends the end of an item.

@@ -325,6 +325,9 @@ func (s *socketSink) Queue(_ string, data []byte) {
 	}
 }
 
+// QueueFrame implements sink.
+func (s *socketSink) QueueFrame(frame []byte, data int) { s.Queue("", frame[data:len(frame)-2]) }
+
 // Flush implements sink.
 func (s *socketSink) Flush() {}
 
