@@ -58,7 +58,6 @@ var allTenants = map[string]string{
 	"deployment: SELECT key FROM deployments":                           "the reconciler works for all tenants",
 	"deployment: UPDATE deployments SET hub_id":                         "a hub controls deployments of all tenants",
 	"deployment: SELECT ? FROM deployments WHERE key_digest":            "by the hash of a random value, before the tenant is known",
-	"chat: DELETE FROM chat_files WHERE session_key IS NULL":            "the sweep is for all tenants",
 	"chat/relay: SELECT pg_advisory_xact_lock":                          "the argument contains the tenant and the user",
 	"chat/relay: SELECT run_id, cancel, followed FROM chat_runs":        "a hub has runs of all tenants",
 	"chat/relay: DELETE FROM chat_runs WHERE run_id IN":                 "of a hub, by ids that are unique in all tenants",

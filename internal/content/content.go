@@ -18,6 +18,9 @@ const (
 	Text = "text/plain"
 )
 
+// maxMediaType bounds a declared type with its parameters, in bytes. It is stored and indexed.
+const maxMediaType = 255
+
 // Part is a part of a message, as that of the runtime's wire.
 type Part struct {
 	Type, Text, Name, MediaType string
@@ -123,6 +126,10 @@ func CheckBytes(field, declared string, data []byte) (string, error) {
 func Agree(field, declared, found string) (string, error) {
 	if declared == "" {
 		return found, nil
+	}
+
+	if len(declared) > maxMediaType {
+		return "", fault(field, ": a type must have at most %d bytes", maxMediaType)
 	}
 
 	media, _, err := mime.ParseMediaType(declared)

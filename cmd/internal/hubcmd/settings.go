@@ -125,7 +125,7 @@ type Settings struct {
 
 	UserAnswers   int    `env:"limits.answersPerUser" envDefault:"20" range:"1 100000" was:"HUB_ANSWERS_PER_USER" help:"answers of chats of a user in progress at once"`
 	AgentAnswers  int    `env:"limits.answersPerAgent" envDefault:"200" range:"1 100000" was:"HUB_ANSWERS_PER_AGENT" help:"answers of an agent in progress at once"`
-	UserRequests  int    `env:"limits.requestsPerUser" envDefault:"300" range:"0 100000" was:"HUB_REQUESTS_PER_USER" help:"messages and pushes of chats of a user within a minute, to each replica, or 0 for no limit"`
+	UserRequests  int    `env:"limits.requestsPerUser" envDefault:"300" range:"0 100000" was:"HUB_REQUESTS_PER_USER" help:"messages, uploads and pushes of chats of a user within a minute, to each replica, or 0 for no limit"`
 	AddrRequests  int    `env:"limits.requestsPerAddress" envDefault:"3000" range:"0 100000" was:"HUB_REQUESTS_PER_ADDRESS" help:"the same from an address, with sign-ins of programs and runs at /runtime"`
 	ModelPrices   prices `env:"usage.prices" was:"HUB_MODEL_PRICES" help:"prices for a million tokens, {MODEL: {input: 3, cacheRead: 0.3, cacheWrite: 3.75, output: 15}}; MODEL* is a prefix (default: list prices of well-known models in US dollars)"`
 	UsageDays     int    `env:"usage.retentionDays" envDefault:"400" range:"1 36500" was:"HUB_USAGE_RETENTION_DAYS" help:"age in days at which the tokens of single runs are deleted; the sums of days remain"`

@@ -75,17 +75,23 @@ type namedFile struct {
 
 // readUploads reads the uploads that messages name.
 func (s *Service) readUploads(ctx context.Context, ref reference, messages ...[]runtimewire.ContentPart) (*reading, error) {
+	uploads, err := filesOf(ctx, s.store.Read(), ref.TenantID, ref.UserID, uploadsOf(messages))
+	return &reading{uploads: uploads}, err
+}
+
+// uploadsOf returns the ids of the uploads that messages name.
+func uploadsOf(messages [][]runtimewire.ContentPart) []string {
 	var ids []string
 	for _, parts := range messages {
 		for _, p := range parts {
-			if p.UploadID != "" && !slices.Contains(ids, p.UploadID) {
+			if p.UploadID != "" {
 				ids = append(ids, p.UploadID)
 			}
 		}
 	}
 
-	uploads, err := filesOf(ctx, s.store.Read(), ref.TenantID, ref.UserID, ids)
-	return &reading{uploads: uploads}, err
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // fill sets the text and the content of a message with a text and parts, which checkParts has
@@ -241,26 +247,26 @@ func withoutFiles(turn runtimewire.Turn) runtimewire.Turn {
 
 // attach reads the bytes of the files of a request: those of its message first, and then those of
 // its history from its end. One beyond the limits of the runtime, or that is no longer stored, is
-// replaced by a text that says so. It calls hold before it reads bytes.
+// replaced by a text that says so. It calls hold with the bytes of all before it reads them.
 func (s *Service) attach(ctx context.Context, in session, req *runtimewire.RunRequest, hold func(bytes int) error) error {
 	messages := [][]runtimewire.ContentPart{req.Content}
 	for _, turn := range slices.Backward(req.History) {
 		messages = append(messages, turn.Parts)
 	}
 
-	if !slices.ContainsFunc(messages, func(parts []runtimewire.ContentPart) bool { return len(parts) > 0 }) {
-		return nil
+	files, err := filesIn(ctx, s.store.Read(), in, uploadsOf(messages))
+	if err != nil {
+		return err
 	}
 
-	files, err := filesIn(ctx, s.store.Read(), in)
 	left := runvalue.MaxContentBytes
+	var attached []*runtimewire.ContentPart
 	for _, parts := range messages {
 		var sum content.Sum
-		for i := len(parts) - 1; i >= 0 && err == nil; i-- {
+		for i := range slices.Backward(parts) {
 			p := &parts[i]
 			if p.UploadID == "" { // a text, or of a client that carries the conversation
 				left -= len(p.Data)
-				err = hold(len(p.Data))
 				continue
 			}
 
@@ -270,22 +276,28 @@ func (s *Service) attach(ctx context.Context, in session, req *runtimewire.RunRe
 				continue
 			}
 
-			if err = hold(f.Size); err != nil {
-				continue
-			}
-
-			p.Data, err = readFile(ctx, s.store.Read(), in, f.ID)
-			switch {
-			case err == nil:
-				left -= f.Size
-				p.UploadID = ""
-			case errors.Is(err, errNoFile): // the chat was deleted in the meantime, which ends the answer
-				*p, err = omitted(*p), nil
-			}
+			left -= f.Size
+			attached = append(attached, p)
 		}
 	}
 
-	return err
+	if err := hold(runvalue.MaxContentBytes - left); err != nil {
+		return err
+	}
+
+	for _, p := range attached {
+		data, err := readFile(ctx, s.store.Read(), in, p.UploadID)
+		switch {
+		case errors.Is(err, errNoFile): // the chat was deleted in the meantime, which ends the answer
+			*p = omitted(*p)
+		case err != nil:
+			return err
+		default:
+			p.Data, p.UploadID = data, ""
+		}
+	}
+
+	return nil
 }
 
 // omitted returns the text in place of an image or a file that is not sent, as that of a runtime.

@@ -24,12 +24,20 @@ import (
 )
 
 const (
-	// maxFiles bounds the files of a user, in bytes, with 512 for each. One in two chats counts twice.
-	// Concurrent requests may exceed it by what each of them stores.
+	// maxFiles bounds the files of a user, in bytes, with fileOverhead for each. One in two chats counts
+	// twice. Concurrent requests may exceed it by what each of them stores.
 	maxFiles = 512 << 20
+
+	// fileOverhead bounds the number of the files of a user, 32,768, which each transaction that stores
+	// one adds up.
+	fileOverhead = 16 << 10
 
 	// unusedFor is the time after which an upload that no message uses is deleted, by a sweep.
 	unusedFor = time.Hour
+
+	// sweepWidth is the number of uploads that one transaction of a sweep deletes: SQLite overwrites
+	// their bytes, at most 50 MiB, while no other transaction can write.
+	sweepWidth = 5
 )
 
 var errNoFile = wire.NotFound.New("The chat has no such file.")
@@ -192,10 +200,15 @@ func (s *Service) serveFileOf(w http.ResponseWriter, r *http.Request, ref refere
 // DeleteUnusedUploads deletes uploads that no message has used for an hour, and returns their
 // number.
 func (s *Service) DeleteUnusedUploads(ctx context.Context) (int64, error) {
-	var n int64
-	err := s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
-		n, err = deleteUnused(ctx, tx, s.store.Now().Add(-unusedFor))
-		return err
-	})
-	return n, err
+	before := s.store.Now().Add(-unusedFor)
+	for all := int64(0); ; {
+		var n int64
+		err := s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+			n, err = deleteUnused(ctx, tx, before, sweepWidth)
+			return err
+		})
+		if all += n; err != nil || n < sweepWidth {
+			return all, err
+		}
+	}
 }

@@ -3,13 +3,21 @@ package chat_test
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
+	"io"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/internal/api/apitest"
 	"github.com/seed93082962/agenthost/hub/internal/code"
+	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -82,6 +90,83 @@ func TestFilesWithoutAnAnswer(t *testing.T) {
 	require.Equal(t, []runtimewire.ContentPart{
 		{Type: "image", MediaType: "image/gif", Data: gif(50)}, {Type: "text", Text: "second"}, {Type: "file", MediaType: "application/pdf", Data: pdf},
 	}, run.Content)
+}
+
+// A message without an answer and the next one have too many parts for one message: the files of the
+// first are left out.
+func TestManyPartsWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t))
+	ada := s.ada()
+	path := session(ada)
+	parts := []object{inline("image", gif(50))}
+	for range 63 {
+		parts = append(parts, object{"type": "text", "text": "first"})
+	}
+	s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {})) // it accepts the run and says nothing
+	send(t, ada, path, object{"content": parts}).rest()
+	s.deploy(right(t))
+	runs := s.record(nil)
+	require.Equal(t, "completed", last(send(t, ada, path, object{"message": "second", "content": []object{inline("file", pdf)}}).rest()))
+	run := runs.sent(t)
+	require.Regexp(t, `^\[The image was left out.\](\n\nfirst){63}\n\nsecond$`, run.Message)
+	require.Equal(t, []runtimewire.ContentPart{{Type: "file", MediaType: "application/pdf", Data: pdf}}, run.Content)
+}
+
+// Files that a runtime reads slowly take no memory of answers, and others of the organization wait
+// for theirs.
+func TestMemoryOfFiles(t *testing.T) {
+	s := open(t, sqlite(t))
+	begun, read, grown := make(chan struct{}, 2), make(chan struct{}), make(chan struct{})
+	s.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text := strings.Repeat("x", 3<<20)
+		if r.ContentLength > 1<<20 {
+			begun <- struct{}{}
+			<-read
+			text = ""
+		}
+		hostile(func(write func(string) bool, _ <-chan struct{}) {
+			if text != "" {
+				write(fmt.Sprintf(partial, text))
+				<-grown
+			}
+			write("event: result\ndata: {\"subtype\":\"success\"}\n\nevent: done\ndata: {}\n\n")
+		})(w, r)
+	}))
+	var all sync.WaitGroup
+	post := func(c *apitest.Client, parts int) {
+		content := make([]object, parts)
+		for i := range content {
+			content[i] = byID("file", uploaded(c, bytes.Repeat([]byte("x"), 10<<20)))
+		}
+		path := session(c)
+		all.Go(func() {
+			if res := c.Post(path+"/messages", object{"background": true, "content": content}); res.Status != http.StatusAccepted {
+				t.Error(res.Status, res.Text)
+			}
+		})
+	}
+	post(s.ada(), 3)
+	<-begun
+	bob := s.As("acme", "bob", rbac.Member)
+	var answers []*stream
+	for range 4 {
+		answers = append(answers, send(t, bob, session(bob), object{"message": "hello"}))
+	}
+	for _, answer := range answers {
+		answer.until("partial_message")
+	}
+	close(grown)
+	for _, answer := range answers {
+		require.Equal(t, "completed", last(answer.rest()))
+	}
+	before := s.number(`SELECT COUNT(*) FROM chat_messages`)
+	post(s.As("acme", "eve", rbac.Member), 1)
+	require.Eventually(t, func() bool { return s.number(`SELECT COUNT(*) FROM chat_messages`) > before }, patience, 5*time.Millisecond)
+	bob.Get(sessions).Want(http.StatusOK)
+	require.Empty(t, begun)
+	close(read)
+	all.Wait()
 }
 
 // A model that takes no images ends the answer with an error that names the part.
@@ -189,4 +274,45 @@ func TestLargeMessagesAtOnce(t *testing.T) {
 			send(t, ada, session(ada), body).until("partial_message")
 		}
 	})
+}
+
+// A client that carries a conversation with files continues its chat, without a copy of the files. If
+// the runtime is still busy with the chat, the conversation is another one, with all files.
+func TestCarriedFiles(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t))
+	s.deploy(modelSaying("Right.")(t))
+	runs := s.record(nil)
+	ada := s.ada()
+	image := func(size int) object {
+		return object{"type": "image_url", "image_url": object{"url": "data:image/gif;base64," + base64.StdEncoding.EncodeToString(gif(size))}}
+	}
+	turn := func(size int) object { return object{"role": "user", "content": []object{image(size)}} }
+	right := object{"role": "assistant", "content": "Right."}
+	ada.Post(completions, object{"model": "helper", "messages": []object{turn(40)}}).Want(http.StatusOK)
+	ada.Post(completions, object{"model": "helper", "messages": []object{turn(40), right, turn(50)}}).Want(http.StatusOK)
+	require.Len(t, listed(ada), 1)
+	require.Empty(t, runs.sent(t).History)
+	require.Equal(t, 2, s.files())
+
+	target, err := url.Parse(s.endpoint.Load().URL)
+	require.NoError(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	s.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || bytes.Contains(body, []byte(`"requireSession":true`)) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusConflict)
+			_, _ = io.WriteString(w, `{"error":"Session busy"}`)
+			return
+		}
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		proxy.ServeHTTP(w, r)
+	}))
+	ada.Post(completions, object{"model": "helper", "messages": []object{turn(40), right, turn(50), right, turn(60)}}).Want(http.StatusOK)
+	run := runs.sent(t)
+	require.Equal(t, gif(60), run.Content[0].Data)
+	require.Len(t, run.History, 4)
+	require.Equal(t, gif(50), run.History[2].Parts[0].Data)
+	require.Len(t, listed(ada), 2)
 }

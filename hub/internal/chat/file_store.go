@@ -71,11 +71,16 @@ func insertFile(ctx context.Context, tx *sql.Tx, in session, f file, now time.Ti
 		in.TenantID, in.Key, f.ID)
 }
 
-// filesIn returns the files of a session by their ids.
-func filesIn(ctx context.Context, q db.Querier, in session) (map[string]file, error) {
-	all, err := db.Collect(ctx, q, "list files of chat", scanFile,
-		`SELECT id, media_type, size FROM chat_files WHERE tenant_id = $1 AND session_key = $2`, in.TenantID, in.Key)
+// filesIn returns the files of a session with some ids, by their ids.
+func filesIn(ctx context.Context, q db.Querier, in session, ids []string) (map[string]file, error) {
 	found := map[string]file{}
+	if len(ids) == 0 {
+		return found, nil
+	}
+
+	list, args := db.In([]any{in.TenantID, in.Key}, ids)
+	all, err := db.Collect(ctx, q, "list files of chat", scanFile,
+		`SELECT id, media_type, size FROM chat_files WHERE tenant_id = $1 AND session_key = $2 AND id IN `+list, args...)
 	for _, f := range all {
 		found[f.ID] = f
 	}
@@ -104,11 +109,14 @@ func readFile(ctx context.Context, q db.Querier, in session, id string) ([]byte,
 
 // fileBytesOf returns what a user has stored in files, with fileOverhead for each.
 func fileBytesOf(ctx context.Context, q db.Querier, tenantID, userID string) (int64, error) {
-	return db.Value[int64](ctx, q, "count files of user", `SELECT CAST(COALESCE(SUM(size + 512), 0) AS BIGINT) FROM chat_files WHERE tenant_id = $1 AND user_id = $2`,
-		tenantID, userID)
+	return db.Value[int64](ctx, q, "count files of user", `SELECT CAST(COALESCE(SUM(size + $3), 0) AS BIGINT) FROM chat_files WHERE tenant_id = $1 AND user_id = $2`,
+		tenantID, userID, fileOverhead)
 }
 
-// deleteUnused deletes uploads that no message has used since a time.
-func deleteUnused(ctx context.Context, tx *sql.Tx, before time.Time) (int64, error) {
-	return db.Affected(ctx, tx, "delete unused uploads", `DELETE FROM chat_files WHERE session_key IS NULL AND stored_at < $1`, db.Micros(before))
+// deleteUnused deletes the oldest uploads that no message has used since a time, at most most of
+// them.
+func deleteUnused(ctx context.Context, tx *sql.Tx, before time.Time, most int) (int64, error) {
+	return db.Affected(ctx, tx, "delete unused uploads", `DELETE FROM chat_files WHERE session_key IS NULL AND stored_at < $1
+		AND (tenant_id, user_id, id) IN (SELECT tenant_id, user_id, id FROM chat_files WHERE session_key IS NULL AND stored_at < $1 ORDER BY stored_at LIMIT $2)`,
+		db.Micros(before), most)
 }

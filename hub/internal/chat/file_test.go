@@ -161,15 +161,16 @@ func TestFilesOfOtherUsers(t *testing.T) {
 		unknown := strings.Repeat("0", 64)
 		for _, other := range []*apitest.Client{s.As("acme", "eve", rbac.Admin), s.As("acme", "eve", rbac.Member), s.As("zeta", "ada", rbac.Member), s.As("zeta", "ada", rbac.Admin)} {
 			own := session(other)
-			refused := func(id string) string {
-				fault := other.Post(own+"/messages", object{"content": []object{byID("file", id)}}).Error(http.StatusBadRequest, wire.ValidationFailed)
+			refused := func(kind, id string) string {
+				fault := other.Post(own+"/messages", object{"content": []object{byID(kind, id)}}).Error(http.StatusBadRequest, wire.ValidationFailed)
 				delete(fault, "requestId")
 				text, err := json.Marshal(fault)
 				require.NoError(t, err)
 				return string(text)
 			}
 			for _, id := range []string{pending, secret} {
-				require.Equal(t, refused(unknown), refused(id))
+				require.Equal(t, refused("file", unknown), refused("file", id))
+				require.Equal(t, refused("image", unknown), refused("image", id), "not that it is no image")
 				other.Get(own+"/uploads/"+id).Error(http.StatusNotFound, wire.NotFound)
 				other.Get(path+"/uploads/"+id).Error(http.StatusNotFound, wire.NotFound)
 			}
@@ -186,6 +187,9 @@ func TestFilesOfOtherUsers(t *testing.T) {
 		require.Equal(t, secret, uploaded(eve, []byte("secret")))
 		own := session(eve)
 		require.Equal(t, "completed", last(send(t, eve, own, object{"content": []object{byID("file", secret)}}).rest()))
+		require.Equal(t, pending, uploaded(eve, []byte("pending")))
+		require.Equal(t, "completed", last(send(t, eve, own, object{"content": []object{byID("file", pending)}}).rest()))
+		require.Equal(t, "completed", last(send(t, ada, path, object{"content": []object{byID("file", pending)}}).rest()))
 		ada.Delete(path).Want(http.StatusNoContent)
 		require.Equal(t, "secret", eve.Get(own+"/uploads/"+secret).Text)
 	})
@@ -216,6 +220,7 @@ func TestFaultsOfFiles(t *testing.T) {
 			"an image as a file":        {typed("file", "", one), "content[1].type", "the type is file, but the bytes are image/gif"},
 			"an upload of another type": {[]object{{"type": "image", "mediaType": "image/png", "uploadId": large}}, "content[0].mediaType", `the type is "image/png", but the bytes are image/gif`},
 			"an upload as a file":       {many(1, byID("file", large)), "content[0].type", "the type is file, but the bytes are image/gif"},
+			"a long type":               {typed("file", "text/"+strings.Repeat("x", 251), []byte("x")), "content[1].mediaType", "a type must have at most 255 bytes"},
 			"bytes of nothing":          {typed("file", "", []byte("a\x00b")), "content[1].data", "neither a PNG, JPEG, GIF or WebP image, nor PDF, nor text in UTF-8"},
 			"nine images":               {many(9, inline("image", one)), "content[8]", "must be absent: a message has at most 8 images and files"},
 			"nine files":                {append(many(8, inline("image", one)), inline("file", pdf)), "content[8]", "must be absent: a message has at most 8 images and files"},
@@ -258,6 +263,7 @@ func TestFaultsOfFiles(t *testing.T) {
 		}{
 			"a lying type":  {"image/png", one, "Content-Type", `the type is "image/png", but the bytes are image/gif`},
 			"an archive":    {"", []byte("PK\x03\x04\x00"), "body", "neither a PNG, JPEG, GIF or WebP image, nor PDF, nor text in UTF-8"},
+			"a long type":   {"text/plain; x=" + strings.Repeat("x", 242), []byte("x"), "Content-Type", "a type must have at most 255 bytes"},
 			"nothing":       {"text/plain", nil, "Content-Type", "neither a PNG, JPEG, GIF or WebP image, nor PDF, nor text in UTF-8"},
 			"a large image": {"", gif(5<<20 + 1), "body", "image/gif must have at most 5242880 bytes"},
 		} {
@@ -279,7 +285,7 @@ func TestFilesOfAUserAreBounded(t *testing.T) {
 		full := session(ada)
 		s.exec(`INSERT INTO chat_files (tenant_id, user_id, id, session_key, media_type, size, stored_at, data)
 			SELECT tenant_id, user_id, 'filler', key, 'text/plain', $1, 0, $2 FROM chat_sessions WHERE id = $3`,
-			512<<20-3*512-2*30, []byte("x"), strings.TrimPrefix(full, sessions+"/"))
+			512<<20-3*(16<<10)-2*30, []byte("x"), strings.TrimPrefix(full, sessions+"/"))
 		uploaded(ada, gif(30))
 		require.Equal(t, tooMany, sendFile(ada, "", gif(31)).Error(http.StatusConflict, wire.Conflict)["message"])
 		fault := ada.Post(path+"/messages", object{"content": []object{inline("image", gif(31))}}).Error(http.StatusConflict, wire.Conflict)
@@ -338,6 +344,11 @@ func TestUnusedUploads(t *testing.T) {
 	require.Equal(t, "completed", last(send(t, ada, path, object{"content": []object{byID("file", used)}}).rest()))
 	elapsed.Store(int64(59 * time.Minute))
 	uploaded(ada, []byte("again"))
+	for i := range 30 {
+		elapsed.Store(int64(i)) // in several transactions of the sweep
+		uploaded(ada, fmt.Appendf(nil, "unused %d", i))
+	}
+	elapsed.Store(int64(59 * time.Minute))
 	swept := func() int64 {
 		n, err := s.service.DeleteUnusedUploads(t.Context())
 		require.NoError(t, err)
@@ -345,7 +356,7 @@ func TestUnusedUploads(t *testing.T) {
 	}
 	require.Zero(t, swept())
 	elapsed.Store(int64(61 * time.Minute))
-	require.EqualValues(t, 1, swept())
+	require.EqualValues(t, 31, swept())
 	fault := ada.Post(path+"/messages", object{"content": []object{byID("file", first)}}).Error(http.StatusBadRequest, wire.ValidationFailed)
 	require.Contains(t, fault["data"].(object)["fields"], "content[0].uploadId")
 	require.Equal(t, "completed", last(send(t, ada, path, object{"content": []object{byID("file", again), byID("file", used)}}).rest()))

@@ -50,7 +50,7 @@ func (s *Service) Routes() []api.Route {
 		own(http.MethodGet, "/:id/uploads/:upload", s.serveFile),
 		{
 			Method: http.MethodPost, Path: "/api/v1/agents/:name/chat/uploads", Access: api.SignedIn, Category: "agent",
-			BodyLimit: runvalue.MaxFileBytes, Handle: s.upload,
+			BodyLimit: runvalue.MaxFileBytes, Rated: true, Handle: s.upload,
 		},
 		streamed(own(http.MethodGet, "/:id/messages/:message/events", s.sendEvents)),
 		own(http.MethodPost, "/:id/messages/:message/cancel", api.Result(http.StatusAccepted, func(r *http.Request) (bodies.Cancelling, error) {

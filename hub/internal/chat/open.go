@@ -162,6 +162,7 @@ func (s *Service) continueTalk(ctx context.Context, caller api.Caller, ref refer
 		return nil, err
 	}
 
+	in.Content = slices.Clone(in.Content) // a branch sends the bytes again
 	answer, err := s.Continue(ctx, caller, ref.AgentName, id, in, Place{Talk: talk})
 	if errors.Is(err, wire.Conflict) { // a branch was first
 		return nil, nil

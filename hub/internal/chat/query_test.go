@@ -51,8 +51,8 @@ func TestParametersOfSessions(t *testing.T) {
 	})
 }
 
-// Each message is a run, so that the route is rated, in contrast to those that only read or change
-// the database.
+// Each message is a run, and an upload stores megabytes, so that the routes are rated, in contrast
+// to those that read the database or change a row.
 func TestRatedRoutes(t *testing.T) {
 	t.Parallel()
 	var rated []string
@@ -61,7 +61,9 @@ func TestRatedRoutes(t *testing.T) {
 			rated = append(rated, route.Method+" "+route.Path)
 		}
 	}
-	require.Equal(t, []string{"POST /api/v1/approvals/:id", "POST /api/v1/agents/:name/chat/sessions/:id/messages"}, rated)
+	require.Equal(t, []string{
+		"POST /api/v1/approvals/:id", "POST /api/v1/agents/:name/chat/sessions/:id/messages", "POST /api/v1/agents/:name/chat/uploads",
+	}, rated)
 }
 
 // A caller without a role, a user or a tenant has no sessions, also without HTTP.

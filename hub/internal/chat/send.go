@@ -10,6 +10,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/wire"
+	"github.com/seed93082962/agenthost/internal/runvalue"
 	"github.com/seed93082962/agenthost/internal/toolschema"
 	"github.com/seed93082962/agenthost/rbac"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
@@ -160,7 +161,12 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 				return at.Talk[:n-1], runtimewire.Turn{}, nil
 			}
 
-			return historyOf(ctx, s.store.Read(), m.session, m.user.Seq)
+			history, unanswered, err := historyOf(ctx, s.store.Read(), m.session, m.user.Seq)
+			if len(unanswered.Parts)+len(m.user.turn().Parts) >= runvalue.MaxParts { // they become one message
+				unanswered = withoutFiles(unanswered)
+			}
+
+			return history, unanswered, err
 		},
 		Attach: m.attach,
 	})

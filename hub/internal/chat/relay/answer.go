@@ -97,6 +97,7 @@ type Answer struct {
 	tools    []runtimewire.ClientTool
 	bound    bool       // the request has an output schema, images or files
 	history  int        // bytes of the conversation for which memory is reserved
+	files    account    // of the request's images and files
 	span     trace.Span // without effect unless the request has one
 
 	// The saver uses these.

@@ -6,13 +6,15 @@ import (
 )
 
 // Limits of memory, in bytes: of all answers in progress (the decoders of the events of runtimes,
-// the text that is stored, and the transcripts that are read), of all journals, and of all readers.
-// Each has its own, so that journals and slow readers do not end answers.
+// the text that is stored, and the transcripts that are read), of all journals, of all readers, and
+// of the images and files that runs begin with. Each has its own, so that the others do not end
+// answers.
 const (
 	maxMemory        = 512 << 20
 	maxTenantMemory  = maxMemory / 4
 	maxJournalMemory = 256 << 20
 	maxReaderMemory  = 128 << 20
+	maxFileMemory    = 512 << 20
 	freeMemory       = 64 << 10 // of each account, which is always available
 )
 

@@ -123,6 +123,7 @@ type Relay struct {
 	memory        *budget      // of answers
 	journalMemory *budget
 	readers       *budget // of what is sent to readers of events
+	files         *budget // of images and files until a runtime has them
 	metrics       *metrics
 	wake          chan struct{} // has an element if there are ended answers to store
 	deleted       chan struct{} // has an element if there are transcripts to delete
@@ -158,7 +159,7 @@ func New(cfg Config) (*Relay, error) {
 	cfg.StoreTimeout = cmp.Or(cfg.StoreTimeout, writeWithin)
 	transport := outbound.Transport()
 	r := &Relay{
-		cfg: cfg, store: cfg.Store, memory: newBudget(maxMemory), journalMemory: newBudget(maxJournalMemory), readers: newBudget(maxReaderMemory),
+		cfg: cfg, store: cfg.Store, memory: newBudget(maxMemory), journalMemory: newBudget(maxJournalMemory), readers: newBudget(maxReaderMemory), files: newBudget(maxFileMemory),
 		// A client without a cookie jar, which follows no redirect: see package runtime/client.
 		http: &http.Client{Transport: outbound.Traced(transport)},
 		wake: make(chan struct{}, 1), deleted: make(chan struct{}, 1), draining: make(chan struct{}), answers: map[string]*Answer{},

@@ -25,6 +25,8 @@ const (
 	// busyWait is how long a run waits until the previous one, which was cancelled, has released
 	// the session of the runtime.
 	busyWait = 5 * time.Second
+	// filesWait is how long it waits until others have released the memory for their files.
+	filesWait = 10 * time.Second
 )
 
 // ErrStartedBefore is returned by [Relay.Start] if the runtime has accepted the run before: its hub
@@ -51,7 +53,7 @@ type Start struct {
 	// an answer. It is called only if the runtime does not have the session.
 	History func(ctx context.Context) (history []runtimewire.Turn, unanswered runtimewire.Turn, err error)
 
-	// Attach reads the bytes of the files of a request. It calls hold with their number before.
+	// Attach reads the bytes of the files of a request. It calls hold with the sum before.
 	Attach func(ctx context.Context, request *runtimewire.RunRequest, hold func(bytes int) error) error
 }
 
@@ -59,7 +61,7 @@ type Start struct {
 // [Start].Store, with [ErrStartedBefore], and with code.UpstreamFailed if the runtime rejects the
 // run, which is stored as a failed answer.
 func (r *Relay) Start(ctx context.Context, run AnswerRun, in Start) (*Answer, error) {
-	a := &Answer{relay: r, run: run, memory: account{budget: r.memory, holder: run.TenantID}, began: time.Now(), done: make(chan struct{})}
+	a := &Answer{relay: r, run: run, memory: account{budget: r.memory, holder: run.TenantID}, files: account{budget: r.files, holder: run.TenantID}, began: time.Now(), done: make(chan struct{})}
 	a.progressed = a.began
 	ctx, a.span = startSpan(ctx, run)
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
@@ -144,6 +146,7 @@ func (a *Answer) open(runtime *client.Client, in Start, sent runtimewire.RunRequ
 	defer slow.Stop()
 	defer context.AfterFunc(a.ctx, a.hangUp)() // the run is not accepted yet
 	defer func() { _ = a.holdHistory(0) }()    // the runtime has it, and this only releases
+	defer a.files.release()
 	request, err := a.request(in, sent)
 	if err != nil {
 		return err
@@ -229,7 +232,24 @@ func (a *Answer) attach(in Start, request *runtimewire.RunRequest) error {
 	}
 
 	request.Content = slices.Clone(request.Content) // another attempt reads them again
-	return in.Attach(a.ctx, request, func(bytes int) error { return a.holdHistory(a.history + base64.StdEncoding.EncodedLen(bytes)) })
+	return in.Attach(a.ctx, request, a.holdFiles)
+}
+
+// holdFiles reserves memory for images and files of that size, in place of that of the last call. It
+// waits until the runs that begin have released theirs.
+func (a *Answer) holdFiles(size int) error {
+	for {
+		err := a.files.reserve(historyCopies*base64.StdEncoding.EncodedLen(size) - a.files.used)
+		if err == nil || time.Since(a.began) > filesWait {
+			return err
+		}
+
+		select {
+		case <-a.ctx.Done():
+			return err
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // MaxHistory bounds the text of a conversation that a run begins with, in bytes of JSON: a model
