@@ -156,13 +156,17 @@ func BenchmarkOpenAnswers(b *testing.B) {
 func BenchmarkMemoryAfterChats(b *testing.B) {
 	const n, clients = 10_000, 50
 	engines(b, func(b *testing.B, database string) {
-		url, _, _ := upstream(b, 1, 0)
+		url, began, gone := upstream(b, 1, 0)
 		rt := startRole(b, "runtime", url, "")
 		hub := startRole(b, "hub", rt.url, database)
 		var first int64
 		for b.Loop() {
 			for range n / clients {
 				at(b, newSessions(b, hub.url, clients), 0)
+				for range clients {
+					<-began
+					<-gone
+				}
 			}
 			first = cmp.Or(first, hub.resident())
 		}
