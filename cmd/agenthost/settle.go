@@ -202,25 +202,27 @@ func propertiesOf(data json.RawMessage) ([]property, error) {
 		return nil, fmt.Errorf("read the schema of the question: %w", err)
 	}
 
-	var all []property
-	properties := json.NewDecoder(bytes.NewReader(schema.Properties))
-	if begin, err := properties.Token(); err != nil || begin != json.Delim('{') {
+	if len(schema.Properties) == 0 {
 		return nil, nil
 	}
 
-	for properties.More() {
-		name, err := properties.Token()
-		if err != nil {
-			return nil, fmt.Errorf("read the schema of the question: %w", err)
+	var all []property
+	properties := json.NewDecoder(bytes.NewReader(schema.Properties))
+	begin, err := properties.Token()
+	for err == nil && begin == json.Delim('{') && properties.More() {
+		var name json.Token
+		if name, err = properties.Token(); err != nil {
+			break
 		}
 
 		p := property{name: fmt.Sprint(name)}
-		if err := properties.Decode(&p); err != nil {
-			return nil, fmt.Errorf("read property %q of the question: %w", p.name, err)
-		}
-
 		p.required = slices.Contains(schema.Required, p.name)
 		all = append(all, p)
+		err = properties.Decode(&all[len(all)-1])
+	}
+
+	if err != nil {
+		return nil, fmt.Errorf("read the schema of the question: %w", err)
 	}
 
 	return all, nil
