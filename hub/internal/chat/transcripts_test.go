@@ -20,6 +20,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/db"
 	"github.com/seed93082962/agenthost/internal/runvalue"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
 // front puts a proxy in front of the runtime, which records the sessions that are deleted.
@@ -110,7 +111,12 @@ func TestTranscriptsOfDeletedChats(t *testing.T) {
 
 // A chat that is deleted during its first answer has a transcript too.
 func TestTranscriptOfAChatThatIsDeletedDuringItsAnswer(t *testing.T) {
-	with(t, hanging, func(t *testing.T, s *server) {
+	half := modeltest.Stream(modeltest.Text("Half"), modeltest.Hang())
+	up := func(t *testing.T) *modeltest.Upstream {
+		t.Helper()
+		return modeltest.Start(t, modeltest.Anthropic, half, modeltest.Stream(modeltest.Text("More.")), half)
+	}
+	with(t, up, func(t *testing.T, s *server) {
 		deleted := s.front()
 		ada := s.ada()
 		for _, answers := range []int{0, 1} {
@@ -120,6 +126,7 @@ func TestTranscriptOfAChatThatIsDeletedDuringItsAnswer(t *testing.T) {
 			}
 			answer := send(t, ada, path, object{"message": "hello"})
 			transcript := answer.until("system").data["session_id"].(string)
+			answer.until("partial_message") // the model was called
 			ada.Delete(path).Want(http.StatusNoContent)
 			answer.rest()
 			require.Eventually(t, func() bool { return len(deleted()) > answers && deleted()[answers] == transcript }, patience, 20*time.Millisecond)
