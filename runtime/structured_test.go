@@ -120,6 +120,18 @@ func TestAnswersKeepTheOutputSchema(t *testing.T) {
 	require.JSONEq(t, `{"sum":3}`, string(res.Structured), "that of the agent before all")
 }
 
+// The run that continues one with its answers has no repair of its own.
+func TestAnswersKeepTheRepair(t *testing.T) {
+	w, up := waiting(t, nil, sum(`{}`), callOf("pick", `{}`), callOf("pick", `{}`), sum(`{}`))
+	const tools = `,"clientTools":[{"name":"pick"}]`
+	first := w.ask(t, tools+`,"outputSchema":`+sumSchema)
+	w.start(t, up, nil)
+	_, second := w.blocking(t, strings.TrimSuffix(answersTo(first, `"output":"today"`), "}")+tools+"}")
+	_, res := w.blocking(t, answersTo(second, `"output":"today"`))
+	require.Equal(t, "output_invalid", res.ErrorType)
+	require.Len(t, up.Requests(), 4)
+}
+
 // The schema is that of the agent, not of its subagents.
 func TestSubagentsHaveNoOutputSchema(t *testing.T) {
 	up := modeltest.Start(t, modeltest.Anthropic,

@@ -28,6 +28,9 @@ type Opening struct {
 	// continues, and no other one begins.
 	Carried bool
 
+	// EndUser is the user of a client that carries the conversation, as in [Place].
+	EndUser string
+
 	// Ephemeral means that the session is deleted in the transaction that stores the end of its
 	// answer, unless that waits, and is not listed.
 	Ephemeral bool
@@ -61,10 +64,24 @@ type Place struct {
 	// Talk is the conversation of a client that carries it. Its last turn is the message, which must
 	// follow the other turns, or has the results of calls that wait.
 	Talk []runtimewire.Turn
+
+	// EndUser identifies the user of that client, or is "": the token of one client may serve many
+	// people, and a chat has what it does not show, such as the results of tools.
+	EndUser string
+}
+
+// talkOf returns the conversation of a user of a client, before its first turn.
+func talkOf(endUser string) relay.Conversation {
+	if endUser == "" {
+		return ""
+	}
+
+	return relay.Conversation("").Add(runtimewire.Turn{Content: endUser}) // turns have a role
 }
 
 // setTalk sets what the client has of the session.
-func (m *exchange) setTalk(talk []runtimewire.Turn) {
+func (m *exchange) setTalk(at Place) {
+	talk := at.Talk
 	n := len(talk) - 1
 	if n < 0 {
 		return
@@ -74,7 +91,7 @@ func (m *exchange) setTalk(talk []runtimewire.Turn) {
 		n-- // the turn with the calls is not a complete answer
 	}
 
-	m.before = relay.Conversation("").Add(talk[:max(n, 0)]...)
+	m.before = talkOf(at.EndUser).Add(talk[:max(n, 0)]...)
 	m.through = m.before.Add(talk[max(n, 0):]...)
 }
 
@@ -95,10 +112,10 @@ func (s *Service) Open(ctx context.Context, caller api.Caller, agentName string,
 		return nil, err
 	}
 
-	var talk []runtimewire.Turn
+	at := Place{EndUser: o.EndUser}
 	if o.Carried && !o.Ephemeral {
-		talk = append(slices.Clone(o.History), runtimewire.Turn{Role: roleUser, Content: in.Message, Parts: in.Content})
-		answer, err := s.continueTalk(ctx, caller, ref, in, talk)
+		at.Talk = append(slices.Clone(o.History), runtimewire.Turn{Role: roleUser, Content: in.Message, Parts: in.Content})
+		answer, err := s.continueTalk(ctx, caller, ref, in, at)
 		if answer != nil || err != nil {
 			return answer, err
 		}
@@ -121,7 +138,7 @@ func (s *Service) Open(ctx context.Context, caller api.Caller, agentName string,
 
 	now := m.user.CreatedAt
 	m.caller, m.maxTurns = caller, o.MaxTurns
-	m.setTalk(talk)
+	m.setTalk(at)
 	m.session = session{
 		Key: ref.ID, TenantID: ref.TenantID, UserID: ref.UserID, ID: ref.ID, UserName: caller.UserName, AgentName: agentName,
 		Source: SourceAPI, Ephemeral: o.Ephemeral, Title: m.title(), LastMessageAt: now, CreatedAt: now, UpdatedAt: now,
@@ -151,19 +168,20 @@ func (s *Service) Open(ctx context.Context, caller api.Caller, agentName string,
 
 // continueTalk sends the last turn of a conversation in the session that has the turns before it. It
 // returns no answer if there is none.
-func (s *Service) continueTalk(ctx context.Context, caller api.Caller, ref reference, in wire.ChatMessageRequest, talk []runtimewire.Turn) (*relay.Answer, error) {
-	before := relay.Conversation("").Add(talk[:len(talk)-1]...)
-	if before == "" {
+func (s *Service) continueTalk(ctx context.Context, caller api.Caller, ref reference, in wire.ChatMessageRequest, at Place) (*relay.Answer, error) {
+	n := len(at.Talk) - 1
+	if n == 0 {
 		return nil, nil
 	}
 
+	before := talkOf(at.EndUser).Add(at.Talk[:n]...)
 	id, err := sessionOf(ctx, s.store.Read(), ref, before)
 	if err != nil || id == "" {
 		return nil, err
 	}
 
 	in.Content = slices.Clone(in.Content) // a branch sends the bytes again
-	answer, err := s.Continue(ctx, caller, ref.AgentName, id, in, Place{Talk: talk})
+	answer, err := s.Continue(ctx, caller, ref.AgentName, id, in, at)
 	if errors.Is(err, wire.Conflict) { // a branch was first
 		return nil, nil
 	}

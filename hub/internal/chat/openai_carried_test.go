@@ -1,6 +1,7 @@
 package chat_test
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -79,6 +80,55 @@ func TestCarriedConversationsContinueTheirChats(t *testing.T) {
 		s.exec(`UPDATE chat_sessions SET agent_name = 'idle'`)
 		complete(ada, "one", "Right.", "again", "Right.", "more")
 		require.Len(t, listed(ada), len(before)+1, "chats of other agents")
+	})
+}
+
+// also returns a body with the members of another one.
+func also(body, members object) object {
+	body = maps.Clone(body)
+	maps.Copy(body, members)
+	return body
+}
+
+// One token may serve many people: a chat continues only for the one whom the client names.
+func TestUsersOfACarriedConversation(t *testing.T) {
+	with(t, nil, func(t *testing.T, s *server) {
+		s.deploy(modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Choose(func(r *modeltest.Request) modeltest.Reply {
+			if body := string(r.Body); strings.Contains(body, `"open it"`) && !strings.Contains(body, "page seven") {
+				return modeltest.Stream(modeltest.ToolCall("t1", "open", `{}`))
+			}
+			return modeltest.Stream(modeltest.Text("Right."))
+		}))))
+		ada := s.ada()
+		ask := func(chats int, user object, texts ...string) {
+			t.Helper()
+			ada.Post(completions, also(asked(texts...), user)).Want(http.StatusOK)
+			require.Len(t, listed(ada), chats, "%v", user)
+		}
+		bob := object{"user": "bob"}
+		ask(1, bob, "one")
+		for i, other := range []object{
+			{"user": "eve"}, {}, {"safety_identifier": "bob"}, {"user": "bob", "safety_identifier": "bob"}, {"user": object{"id": "bob"}},
+		} {
+			ask(2+i, other, "one", "Right.", "two")
+		}
+		ask(6, bob, "one", "Right.", "two")
+		ask(6, object{"user": "eve", "safety_identifier": nil}, "one", "Right.", "two", "Right.", "three")
+		require.Contains(t, textsOf(ada), "one|Right.|two|Right.|three|Right.")
+		ask(6, object{"user": object{"id": "bob"}}, "one", "Right.", "two", "Right.", "three")
+
+		// The results of tools continue the conversation of their user too.
+		tools := object{"user": "bob", "tools": []any{object{"type": "function", "function": object{"name": "open"}}}}
+		talk := asked("open it")
+		call := ada.Post(completions, also(talk, tools)).Want(http.StatusOK)["choices"].([]any)[0].(object)["message"].(object)
+		id := call["tool_calls"].([]any)[0].(object)["id"]
+		all := []any{object{"role": "user", "content": "open it"}, call, object{"role": "tool", "tool_call_id": id, "content": "page seven"}}
+		talk["messages"] = all
+		ada.Post(completions, also(talk, tools)).Want(http.StatusOK)
+		talk["messages"] = append(all, object{"role": "assistant", "content": "Right."}, object{"role": "user", "content": "more"})
+		ada.Post(completions, also(talk, tools)).Want(http.StatusOK)
+		require.Len(t, listed(ada), 7)
+		require.Contains(t, textsOf(ada)[0], "|more|Right.")
 	})
 }
 

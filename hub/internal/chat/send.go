@@ -132,7 +132,7 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 	}
 
 	m.caller, m.after = caller, at.AfterRun
-	m.setTalk(at.Talk)
+	m.setTalk(at)
 	store := m.begin
 	if m.again(before) {
 		store = m.restart

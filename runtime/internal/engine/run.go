@@ -169,6 +169,7 @@ func (e *Engine) newRun(in Input, out Output) *runState {
 
 	if in.Answers != nil {
 		r.outcome.FormerTurns = in.Answers.wait.Turns
+		r.structured.repaired = in.Answers.wait.Repaired
 	}
 
 	if in.log == nil {

@@ -84,7 +84,7 @@ type structuredOutput struct {
 	*OutputSchema
 
 	form     form
-	repaired bool // the run has used its repair
+	repaired bool // the run, or one that it continues with answers, has used its repair
 
 	// Of the present response: whether it has begun a call of the tool, and the index of its parts.
 	begun bool

@@ -30,6 +30,7 @@ type wait struct {
 	Turns int           `json:"turns,omitempty"` // of the run, and of those that it continued with answers
 
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"` // of the request
+	Repaired     bool            `json:"repaired,omitempty"`     // the output was, and is not again
 
 	// Of the span of the run that waited, in hexadecimal.
 	TraceID string `json:"traceId,omitempty"`
@@ -270,7 +271,7 @@ func sizeOf(p *wire.Pending) (size, values int, err error) {
 // stores those that need one, as far as an event has room for them. The others follow when these
 // have their results.
 func (r *runState) wait(ctx context.Context, known []waitingCall, rest []model.Block) error {
-	stored := wait{Since: time.Now().UTC(), Turns: r.outcome.FormerTurns + r.outcome.NumTurns}
+	stored := wait{Since: time.Now().UTC(), Turns: r.outcome.FormerTurns + r.outcome.NumTurns, Repaired: r.structured.repaired}
 	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
 		stored.TraceID, stored.SpanID = span.TraceID().String(), span.SpanID().String()
 	}

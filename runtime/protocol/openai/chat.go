@@ -128,24 +128,25 @@ func (s *server) completeChat(w http.ResponseWriter, r *http.Request, _ httprout
 // does not, the run has the whole conversation.
 func (c *chat) execute(ctx context.Context, run chatRun) error {
 	if run.answering != nil {
-		err := c.receive(c.events(ctx, *run.answering, run.talk), c.handle)
+		err := c.receive(c.events(ctx, *run.answering, &run), c.handle)
 		if c.runID != "" || !isNotWaiting(err) {
 			return err
 		}
 	}
 
-	return c.receive(c.events(ctx, run.fresh, run.talk), c.handle)
+	return c.receive(c.events(ctx, run.fresh, &run), c.handle)
 }
 
-// talking is a [Host] that finds the conversation that a client carries.
+// talking is a [Host] that finds the conversation that a client carries, of a user of the client or
+// of "".
 type talking interface {
-	RunTalk(ctx context.Context, agentID string, run wire.RunRequest, talk []wire.Turn) iter.Seq2[wire.Event, error]
+	RunTalk(ctx context.Context, agentID string, run wire.RunRequest, talk []wire.Turn, user string) iter.Seq2[wire.Event, error]
 }
 
 // events executes a run of a conversation.
-func (c *chat) events(ctx context.Context, run wire.RunRequest, talk conversation) iter.Seq2[wire.Event, error] {
+func (c *chat) events(ctx context.Context, run wire.RunRequest, of *chatRun) iter.Seq2[wire.Event, error] {
 	if host, ok := c.s.cfg.Host.(talking); ok {
-		return host.RunTalk(ctx, c.agentID, run, talk)
+		return host.RunTalk(ctx, c.agentID, run, of.talk, of.user)
 	}
 
 	return c.s.cfg.Host.Run(ctx, c.agentID, run)

@@ -25,6 +25,10 @@ type chatRequest struct {
 	ToolChoice     toolChoice    `json:"tool_choice"`
 	ResponseFormat chatFormat    `json:"response_format"`
 
+	// Of the user of the client, whose conversations are not those of another one. Of any type.
+	User             json.RawMessage `json:"user"`
+	SafetyIdentifier json.RawMessage `json:"safety_identifier"`
+
 	// Rejected, unless they have their default.
 	N                *int            `json:"n"`
 	LogProbs         bool            `json:"logprobs"`
@@ -146,6 +150,7 @@ type chatRun struct {
 	answering *wire.RunRequest
 
 	talk conversation // of the request
+	user string       // of the client, or ""
 }
 
 // run returns the run of a valid request.
@@ -186,7 +191,7 @@ func (req *chatRequest) run() (chatRun, error) {
 		run.Inputs, run.ClientTools = []string{runvalue.InputClientTool}, tools
 	}
 
-	out := chatRun{fresh: run, talk: talk}
+	out := chatRun{fresh: run, talk: talk, user: req.endUser()}
 	if session, answers := req.answers(); len(answers) > 0 {
 		out.answering = &wire.RunRequest{
 			SessionID: &session, Answers: answers, Stream: run.Stream, Metadata: run.Metadata, Inputs: run.Inputs, ClientTools: run.ClientTools,
@@ -195,6 +200,16 @@ func (req *chatRequest) run() (chatRun, error) {
 	}
 
 	return out, nil
+}
+
+// endUser returns what identifies the user of the client, or "".
+func (req *chatRequest) endUser() string {
+	if !given(req.User) && !given(req.SafetyIdentifier) {
+		return ""
+	}
+
+	user, _ := json.Marshal([]json.RawMessage{req.User, req.SafetyIdentifier}) // they were JSON
+	return string(user)
 }
 
 // appendTo appends the message to a conversation.

@@ -58,19 +58,19 @@ func (h *host) Agents(ctx context.Context) ([]runtimewire.AgentSummary, error) {
 
 // Run implements the host: it sends a message of a chat, and yields the events of the answer.
 func (h *host) Run(ctx context.Context, agentID string, req runtimewire.RunRequest) iter.Seq2[runtimewire.Event, error] {
-	return h.RunTalk(ctx, agentID, req, nil)
+	return h.RunTalk(ctx, agentID, req, nil, "")
 }
 
 // RunTalk implements the host. A client that carries its conversation continues the chat that has
-// the turns before the last one.
-func (h *host) RunTalk(ctx context.Context, agentID string, req runtimewire.RunRequest, talk []runtimewire.Turn) iter.Seq2[runtimewire.Event, error] {
+// the turns before the last one, of the same user of the client.
+func (h *host) RunTalk(ctx context.Context, agentID string, req runtimewire.RunRequest, talk []runtimewire.Turn, user string) iter.Seq2[runtimewire.Event, error] {
 	return func(yield func(runtimewire.Event, error) bool) {
 		caller := callerOf(ctx)
 		admitted, done := h.cfg.Admit(ctx, caller, rbac.Group{}) // a background response outlives its request
 		defer done()
 		admitted, cancel := context.WithCancel(admitted)
 		defer cancel()
-		answer, err := h.start(admitted, caller, agentID, req, talk)
+		answer, err := h.start(admitted, caller, agentID, req, chat.Place{Talk: talk, EndUser: user})
 		if err != nil {
 			yield(runtimewire.Event{}, err)
 			return
@@ -85,7 +85,7 @@ func (h *host) RunTalk(ctx context.Context, agentID string, req runtimewire.RunR
 }
 
 // start sends the message.
-func (h *host) start(ctx context.Context, caller api.Caller, agentID string, req runtimewire.RunRequest, talk []runtimewire.Turn) (*relay.Answer, error) {
+func (h *host) start(ctx context.Context, caller api.Caller, agentID string, req runtimewire.RunRequest, at chat.Place) (*relay.Answer, error) {
 	if ctx.Value(ratedKey{}) == nil {
 		if err := api.CountRate(ctx); err != nil {
 			return nil, rejected(ctx, err)
@@ -97,12 +97,11 @@ func (h *host) start(ctx context.Context, caller api.Caller, agentID string, req
 	}
 	if req.SessionID == nil {
 		answer, err := h.cfg.Chats.Open(ctx, caller, agentID, in, chat.Opening{
-			History: req.History, Carried: talk != nil, Ephemeral: req.Store != nil && !*req.Store, MaxTurns: req.MaxTurns,
+			History: req.History, Carried: at.Talk != nil, EndUser: at.EndUser, Ephemeral: req.Store != nil && !*req.Store, MaxTurns: req.MaxTurns,
 		})
 		return answer, ofAgent(ctx, err)
 	}
 
-	at := chat.Place{Talk: talk}
 	if req.AfterRunID != nil {
 		at.AfterRun = *req.AfterRunID
 	}
