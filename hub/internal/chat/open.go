@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/seed93082962/agenthost/hub/internal/aigc"
 	"github.com/seed93082962/agenthost/hub/internal/api"
 	"github.com/seed93082962/agenthost/hub/internal/chat/relay"
 	"github.com/seed93082962/agenthost/hub/internal/code"
@@ -95,6 +97,25 @@ func (m *exchange) setTalk(at Place) {
 	m.through = m.before.Add(talk[max(n, 0):]...)
 }
 
+// withoutNotice returns a turn of a client as the model wrote it: the client has an answer with its
+// notice, which a model would write again.
+func (m *exchange) withoutNotice(turn runtimewire.Turn) runtimewire.Turn {
+	notice := strings.TrimSpace(m.assistant.Notice)
+	if turn.Role != roleAssistant || notice == "" {
+		return turn
+	}
+
+	text := strings.TrimSpace(turn.Content)
+	if m.assistant.NoticeAt == aigc.ModePrepend {
+		text = strings.TrimPrefix(text, notice+"\n\n")
+	} else {
+		text = strings.TrimSuffix(text, "\n\n"+notice)
+	}
+
+	turn.Content = text
+	return turn
+}
+
 // Open is [Service.Send] for the first message of a new session of the caller. If the message is
 // not stored, there is no session.
 func (s *Service) Open(ctx context.Context, caller api.Caller, agentName string, in wire.ChatMessageRequest, o Opening) (*relay.Answer, error) {
@@ -156,7 +177,7 @@ func (s *Service) Open(ctx context.Context, caller api.Caller, agentName string,
 	for i := range all[:len(all)-2] {
 		turn := all[i].turn()
 		turn.Role = all[i].Role
-		turns = append(turns, turn)
+		turns = append(turns, m.withoutNotice(turn))
 		o.History[i].Parts = nil // with their bytes
 	}
 

@@ -229,12 +229,28 @@ func TestLabelsOfCarriedConversations(t *testing.T) {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			s := open(t, sqlite(t), func(cfg *config) { cfg.Labels = labels{mode, "AI 生成"} })
-			s.deploy(modelSaying("Right.")(t))
+			up := modelSaying("Right.")(t)
+			s.deploy(up)
 			ada := s.ada()
 			first := complete(ada, "one")
 			second := complete(ada, "one", first, "two")
-			complete(ada, "one", first, "two", second, "three")
+			third := complete(ada, "one", first, "two", second, "three")
 			require.Len(t, listed(ada), 1)
+
+			// The model does not receive the notice as what it has said.
+			receives := func(answers int) {
+				t.Helper()
+				sent := string(up.Requests()[len(up.Requests())-1].Body)
+				require.Equal(t, answers, strings.Count(sent, `"Right."`), sent)
+				require.NotContains(t, sent, "AI 生成")
+			}
+			complete(ada, "one", first, "a branch")
+			receives(1)
+			up = modelSaying("Right.")(t)
+			s.deploy(up) // the new runtime does not have the session
+			complete(ada, "one", first, "two", second, "three", third, "four")
+			require.Len(t, listed(ada), 2)
+			receives(3)
 		})
 	}
 }

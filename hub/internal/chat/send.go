@@ -158,7 +158,12 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 		Endpoint: endpoint, Continues: continues(in), Store: store, FormerRun: former,
 		History: func(ctx context.Context) ([]runtimewire.Turn, runtimewire.Turn, error) {
 			if n := len(at.Talk); n > 0 {
-				return at.Talk[:n-1], runtimewire.Turn{}, nil
+				var turns []runtimewire.Turn
+				for _, turn := range at.Talk[:n-1] {
+					turns = append(turns, m.withoutNotice(turn))
+				}
+
+				return turns, runtimewire.Turn{}, nil
 			}
 
 			history, unanswered, err := historyOf(ctx, s.store.Read(), m.session, m.user.Seq)
