@@ -129,32 +129,8 @@ func ofContent(err error) error {
 	return err
 }
 
-// serveFile handles the download of a file of a session of the caller.
-func (s *Service) serveFile(w http.ResponseWriter, r *http.Request) error {
-	ref, err := s.ownedBy(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-
-	return s.serveFileOf(w, r, ref)
-}
-
-// serveAnyFile handles the download of a file of a session that the caller may see.
-func (s *Service) serveAnyFile(w http.ResponseWriter, r *http.Request) error {
-	owner, err := ownerOf(r)
-	if err != nil {
-		return err
-	}
-
-	ref, err := anySession(api.CallerOf(r), r.PathValue("id"), owner)
-	if err != nil {
-		return err
-	}
-
-	return s.serveFileOf(w, r, ref)
-}
-
-func (s *Service) serveFileOf(w http.ResponseWriter, r *http.Request, ref reference) error {
+// serveFile handles the download of a file of a session.
+func (s *Service) serveFile(w http.ResponseWriter, r *http.Request, ref reference) error {
 	in, err := findSession(r.Context(), s.store.Read(), ref)
 	if err != nil {
 		return err

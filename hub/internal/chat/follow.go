@@ -61,31 +61,8 @@ func (r *readers) enter(caller api.Caller) (func(), error) {
 // readAgain is the time until a user with too many streams should try again.
 const readAgain = 5 * time.Second
 
-func (s *Service) sendEvents(w http.ResponseWriter, r *http.Request) error {
-	ref, err := s.ownedBy(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-
-	return s.sendEventsOf(w, r, ref)
-}
-
-func (s *Service) sendAnyEvents(w http.ResponseWriter, r *http.Request) error {
-	owner, err := ownerOf(r)
-	if err != nil {
-		return err
-	}
-
-	ref, err := anySession(api.CallerOf(r), r.PathValue("id"), owner)
-	if err != nil {
-		return err
-	}
-
-	return s.sendEventsOf(w, r, ref)
-}
-
-// sendEventsOf sends the events of an answer after Last-Event-ID, or all.
-func (s *Service) sendEventsOf(w http.ResponseWriter, r *http.Request, ref reference) error {
+// sendEvents sends the events of an answer after Last-Event-ID, or all.
+func (s *Service) sendEvents(w http.ResponseWriter, r *http.Request, ref reference) error {
 	run, err := s.answer(r.Context(), ref, r.PathValue("message"))
 	if err != nil {
 		return err

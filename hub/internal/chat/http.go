@@ -47,12 +47,12 @@ func (s *Service) Routes() []api.Route {
 		})),
 		own(http.MethodGet, "/:id/messages", api.Result(http.StatusOK, s.listMessages)),
 		bodied(rated(own(http.MethodPost, "/:id/messages", s.sendMessage)), maxMessage),
-		own(http.MethodGet, "/:id/uploads/:upload", s.serveFile),
+		own(http.MethodGet, "/:id/uploads/:upload", s.ofOwner(s.serveFile)),
 		{
 			Method: http.MethodPost, Path: "/api/v1/agents/:name/chat/uploads", Access: api.SignedIn, Category: "agent",
 			BodyLimit: runvalue.MaxFileBytes, Rated: true, Handle: s.upload,
 		},
-		streamed(own(http.MethodGet, "/:id/messages/:message/events", s.sendEvents)),
+		streamed(own(http.MethodGet, "/:id/messages/:message/events", s.ofOwner(s.sendEvents))),
 		own(http.MethodPost, "/:id/messages/:message/cancel", api.Result(http.StatusAccepted, func(r *http.Request) (bodies.Cancelling, error) {
 			return s.CancelAnswer(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"), r.PathValue("message"))
 		})),
@@ -67,8 +67,8 @@ func (s *Service) Routes() []api.Route {
 			return s.AnySession(r.Context(), api.CallerOf(r), r.PathValue("id"), owner)
 		})),
 		admin(http.MethodGet, "/:id/messages", api.Result(http.StatusOK, s.listAnyMessages)),
-		admin(http.MethodGet, "/:id/uploads/:upload", s.serveAnyFile),
-		streamed(admin(http.MethodGet, "/:id/messages/:message/events", s.sendAnyEvents)),
+		admin(http.MethodGet, "/:id/uploads/:upload", s.ofAny(s.serveFile)),
+		streamed(admin(http.MethodGet, "/:id/messages/:message/events", s.ofAny(s.sendEvents))),
 		{
 			Method: http.MethodPost, Path: "/api/v1/admin/chat/sessions/:id/messages/:message/cancel", Group: rbac.AdminWrite, Category: "agent",
 			Handle: api.Result(http.StatusAccepted, s.cancelAnyAnswer),
@@ -83,6 +83,35 @@ func (s *Service) Routes() []api.Route {
 			return s.DeleteAnySession(r.Context(), api.CallerOf(r), r.PathValue("id"), owner)
 		})),
 	})
+}
+
+// ofOwner handles a request for a session of the caller.
+func (s *Service) ofOwner(handle func(http.ResponseWriter, *http.Request, reference) error) api.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		ref, err := s.ownedBy(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"))
+		if err != nil {
+			return err
+		}
+
+		return handle(w, r, ref)
+	}
+}
+
+// ofAny handles a request for a session of any user that the caller may see.
+func (s *Service) ofAny(handle func(http.ResponseWriter, *http.Request, reference) error) api.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		owner, err := ownerOf(r)
+		if err != nil {
+			return err
+		}
+
+		ref, err := anySession(api.CallerOf(r), r.PathValue("id"), owner)
+		if err != nil {
+			return err
+		}
+
+		return handle(w, r, ref)
+	}
 }
 
 // streamed changes the route of an event stream, which has its own bounds of memory.
