@@ -14,6 +14,10 @@ const (
 	MaxOutputSchema = 64 << 10 // bytes
 	maxOutputWork   = 1 << 20  // as maxWork: a third of a second
 	bytesOfWork     = 16       // of the memory of a validator
+
+	// Of nesting that a schema must be expanded to: a deeper output is not valid, and the model would
+	// be called in vain.
+	minOutputLevels = 4
 )
 
 // CompileOutput compiles the schema of an output, which is an object. Unlike the schema of a tool,
@@ -31,6 +35,10 @@ func CompileOutput(text json.RawMessage) (*Schema, error) {
 
 	if s.work > maxOutputWork {
 		return nil, fmt.Errorf("%w: its subschemas have more than %d bytes", errLimit, maxOutputWork)
+	}
+
+	if s.levels > 0 && s.levels < minOutputLevels {
+		return nil, fmt.Errorf("%w: it fits for %d levels of nesting only", errLimit, s.levels)
 	}
 
 	if _, err := Fit(text); err != nil {

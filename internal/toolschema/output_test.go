@@ -72,6 +72,7 @@ func TestOutputSchemasThatCannotBeUsed(t *testing.T) {
 		"a wrong keyword":       {`{"type":"object","properties":{"a":{"minLength":"x"}}}`, "unsupported schema"},
 		"1 MiB":                 {`{"type":"object","description":"` + strings.Repeat("x", 1<<20) + `"}`, "the schema has more than 65536 bytes"},
 		"too deep":              {strings.Repeat(`{"type":"object","properties":{"a":`, 150) + "{}" + strings.Repeat("}}", 150), "levels"},
+		"a long enum":           {`{"type":"object","properties":{"a":{"type":"array","items":{"enum":[0` + strings.Repeat(",1", 9000) + `]}}}}`, "for 1 levels of nesting only"},
 		"a bomb":                {`{"type":"object","properties":{"a":{"$ref":"#/$defs/0"}},"$defs":{` + bomb(40) + `}}`, ""},
 		"many references":       {`{"type":"object","properties":{` + strings.Join(wide, ",") + `},"$defs":{"a":{"enum":[` + strings.Repeat("1,", 400) + `2]}}}`, "its subschemas have more than 1048576 bytes"},
 	} {
