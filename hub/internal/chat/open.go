@@ -15,6 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/wire"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/runvalue"
+	"github.com/seed93082962/agenthost/runtime/client"
 	runtimewire "github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -203,7 +204,7 @@ func (s *Service) continueTalk(ctx context.Context, caller api.Caller, ref refer
 
 	in.Content = slices.Clone(in.Content) // a branch sends the bytes again
 	answer, err := s.Continue(ctx, caller, ref.AgentName, id, in, at)
-	if errors.Is(err, wire.Conflict) { // a branch was first
+	if errors.Is(err, errContinued) || errors.Is(err, client.ErrSessionBusy) { // a branch was first, but no cancel
 		return nil, nil
 	}
 

@@ -222,6 +222,23 @@ func TestEndsOfCarriedConversations(t *testing.T) {
 	})
 }
 
+// A message whose answer is cancelled before its run has begun is not sent again in another chat.
+func TestCancelOfACarriedConversation(t *testing.T) {
+	with(t, right, func(t *testing.T, s *server) {
+		ada := s.ada()
+		complete(ada, "one")
+		chat := sessions + "/" + listed(ada)[0]["id"].(string)
+		cancelled := make(chan struct{})
+		s.record(func(object) {
+			defer close(cancelled)
+			ada.Post(chat+"/messages/"+messages(ada, chat)[3]["id"].(string)+"/cancel", nil)
+		})
+		failsAs(t, ada.Post(completions, asked("one", "Right.", "two")), http.StatusConflict)
+		<-cancelled
+		require.Equal(t, []string{"one|Right.|two|"}, textsOf(ada))
+	})
+}
+
 // The client sends the notice of an answer with its text.
 func TestLabelsOfCarriedConversations(t *testing.T) {
 	t.Parallel()
