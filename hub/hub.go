@@ -203,9 +203,9 @@ type Config struct {
 	UserAnswers, AgentAnswers int // as in relay.Config
 
 	// UserRequests and AddressRequests are the messages, uploads and pushes of chats, and the requests
-	// to sign a program in, that a user, and the clients of an address (of IPv6: a /64), may send within
-	// a minute, to each hub. Those of an address have its runs at /runtime. Default to 300 and 3000;
-	// negative is no limit.
+	// to sign a program in, that a user, and the clients of an address (of IPv6: a /64), may send
+	// within a minute, to each hub. Those of an address have its runs at /runtime. Default to 300 and
+	// 3000; negative is no limit.
 	UserRequests, AddressRequests int
 
 	// Prices are those of models by name, in addition to the known ones.

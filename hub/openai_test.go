@@ -131,7 +131,8 @@ func TestAccessEndsForClientsOfOpenAI(t *testing.T) {
 	require.EqualValues(t, 4*2*6, s.runs(), "all of them count")
 }
 
-// The log has what a CLI token changes, and its requests after the account of its user was disabled.
+// The log has what a CLI token changes, and its requests after the account of its user was
+// disabled.
 func TestTheAuditOfClientsOfOpenAI(t *testing.T) {
 	t.Parallel()
 	s := openSpender(t, postgres(t), modeltest.Text("Right."))

@@ -148,8 +148,8 @@ func TestInterruptedSubagentsAreCounted(t *testing.T) {
 	require.Equal(t, got.Others["small"].OutputTokens+5, got.Usage.OutputTokens)
 }
 
-// A report has at most runvalue.MaxUsage bytes, however many models a run calls and however long their
-// names are. Those with the most tokens are named, and the total has all.
+// A report has at most runvalue.MaxUsage bytes, however many models a run calls and however long
+// their names are. Those with the most tokens are named, and the total has all.
 func TestReportIsBounded(t *testing.T) {
 	for _, name := range []string{"m", strings.Repeat("<", 5000), strings.Repeat("\u2028", 3000)} {
 		var replies []modeltest.Reply

@@ -24,8 +24,8 @@ func (rt *Runtime) reserve(bytes int) error {
 	return nil
 }
 
-// Reserve reserves memory of a request, or releases it if bytes is negative. Requests and runs share
-// Limits.MaxMemoryBytes. It is for the handlers of Config.Protocols.
+// Reserve reserves memory of a request, or releases it if bytes is negative. Requests and runs
+// share Limits.MaxMemoryBytes. It is for the handlers of Config.Protocols.
 func (rt *Runtime) Reserve(bytes int) error {
 	if rt.reserve(bytes) != nil {
 		return errMemory

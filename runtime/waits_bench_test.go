@@ -58,8 +58,8 @@ func lastResult(b *testing.B, rt *runtime.Runtime, req wire.RunRequest) *wire.Re
 	return last
 }
 
-// BenchmarkStartOfTheTool measures the time from a request to the start of the tool: of a message to
-// a model without delays, and of an answer, which is on disk before.
+// BenchmarkStartOfTheTool measures the time from a request to the start of the tool: of a message
+// to a model without delays, and of an answer, which is on disk before.
 func BenchmarkStartOfTheTool(b *testing.B) {
 	ask := wire.RunRequest{Message: "/tool mark {}", Inputs: []string{"approval"}}
 	for name, mode := range map[string]string{"message": "bypassPermissions", "answer": "default"} {

@@ -82,8 +82,8 @@ func (s *stage) lines() int {
 	return strings.Count(string(data), "\n")
 }
 
-// A runtime that is killed while a session waits, or at any time after its answer, executes the call
-// at most once. The model learns that the outcome is unknown.
+// A runtime that is killed while a session waits, or at any time after its answer, executes the
+// call at most once. The model learns that the outcome is unknown.
 func TestAKilledRuntimeExecutesAnApprovedCallOnce(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

@@ -36,8 +36,8 @@ type ChatMessage struct {
 	Role string `json:"role"`
 	// An array of objects with a type, such as text, thinking, tool_use and tool_result, those of
 	// subagents with their parent_tool_use_id, system events of the run, and blocks of other types of
-	// a pushed message. A notice is a text block of its own. An image or a file of a user has its name,
-	// mediaType, size and uploadId.
+	// a pushed message. A notice is a text block of its own. An image or a file of a user has its
+	// name, mediaType, size and uploadId.
 	Content json.RawMessage `json:"content"`
 	// The text of the text blocks.
 	Text   string `json:"text"`
@@ -80,9 +80,9 @@ type ChatMessageRequest struct {
 	OnDisconnect string `json:"onDisconnect,omitempty"`
 	// Continues without a stream: the response has the ids of the messages.
 	Background bool `json:"background,omitempty"`
-	// The JSON Schema of an object, at most 64 KiB, for an agent that has none: the answer is JSON that
-	// matches it, and its content has the value in a block structured. Of answers, the default is that
-	// of the message.
+	// The JSON Schema of an object, at most 64 KiB, for an agent that has none: the answer is JSON
+	// that matches it, and its content has the value in a block structured. Of answers, the default is
+	// that of the message.
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 	// The kinds of a Pending that the caller can answer: approval, client_tool and question. The
 	// answer may end waiting for them. Of answers, the default is that of the message.

@@ -1,8 +1,8 @@
 // Package wire has the JSON types of the hub's API and its error codes, once for the hub and its
 // clients. The names of the types are those of the schemas in openapi.yaml. What agents contain is
 // defined by the runtime: those fields have the types of runtime/agent and runtime/wire, so that a
-// new field of a sandbox or a subagent is declared once. Values that may be secrets are strings here:
-// the secrets of runtime/agent have the form of a configuration file.
+// new field of a sandbox or a subagent is declared once. Values that may be secrets are strings
+// here: the secrets of runtime/agent have the form of a configuration file.
 package wire
 
 import (

@@ -199,8 +199,8 @@ func TestInvalidDocuments(t *testing.T) {
 }
 
 // Generators of clients read the documents as they are: they do not know merge keys, need the type
-// of each enum and constant and a name for its empty value, and read "off" as YAML 1.1 does. They make
-// types of components, and of operations with a suffix, in one name space.
+// of each enum and constant and a name for its empty value, and read "off" as YAML 1.1 does. They
+// make types of components, and of operations with a suffix, in one name space.
 func TestGeneratorsReadBothDocuments(t *testing.T) {
 	for _, file := range []string{"../../hub/openapi.yaml", "../../runtime/openapi.yaml"} {
 		document, err := os.ReadFile(file)

@@ -162,8 +162,8 @@ func (g *Group[T]) run(batch []*member[T]) {
 	}
 }
 
-// errPanicked is the error of a transaction that panics. Its members have transactions of their own,
-// each in the goroutine of its caller.
+// errPanicked is the error of a transaction that panics. Its members have transactions of their
+// own, each in the goroutine of its caller.
 var errPanicked = errors.New("panicked")
 
 // within returns the members whose work is done. A member whose context or access has ended has a

@@ -1,6 +1,6 @@
 // Command modproxy writes a module proxy in a directory, with the modules of go.work as their next
-// release has them, and prints the tags of that release. Each tag is after those of the modules that its module
-// requires. The go command reads the proxy with GOPROXY=file://DIRECTORY.
+// release has them, and prints the tags of that release. Each tag is after those of the modules
+// that its module requires. The go command reads the proxy with GOPROXY=file://DIRECTORY.
 package main
 
 import (
@@ -171,7 +171,8 @@ func tracked(root string) ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"), err
 }
 
-// publish writes the files of the module for the go command: see https://go.dev/ref/mod#goproxy-protocol.
+// publish writes the files of the module for the go command: see
+// https://go.dev/ref/mod#goproxy-protocol.
 func (m *module) publish(root, dir, release string, files []string) error {
 	var archive bytes.Buffer
 	w := zip.NewWriter(&archive)

@@ -63,7 +63,8 @@ func newProgram(t *testing.T, next string, requirements ...string) *program {
 	return p
 }
 
-// run runs the go command with the module cache of these tests, and returns the lines that it prints.
+// run runs the go command with the module cache of these tests, and returns the lines that it
+// prints.
 func (p *program) run(args ...string) []string {
 	p.t.Helper()
 	cmd := exec.CommandContext(p.t.Context(), "go", args...)

@@ -46,7 +46,8 @@
 //
 // [CompileOutput] reads the schema of what a model returns, with the same bounds. Nothing else
 // validates an output: a schema that the validator does not support is an error, and so is an
-// output that is nested too deep. A schema that fits for less than four levels is rejected. [Subset] finds schemas that the API of a model enforces.
+// output that is nested too deep. A schema that fits for less than four levels is rejected.
+// [Subset] finds schemas that the API of a model enforces.
 //
 // # Other types
 //

@@ -135,8 +135,8 @@ func (d *decoder) schema(n *yaml.Node, to *json.RawMessage, key string) {
 	*to = text
 }
 
-// appendNode appends a value as json.Marshal writes it, with the keys of maps in their order. A key that is repeated in a map is an
-// error.
+// appendNode appends a value as json.Marshal writes it, with the keys of maps in their order. A key
+// that is repeated in a map is an error.
 func appendNode(dst []byte, n *yaml.Node) ([]byte, error) {
 	open, end := byte('['), byte(']')
 	step := 1

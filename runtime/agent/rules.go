@@ -312,9 +312,9 @@ var (
 
 // Check reports, as [Faults] with keys relative to the agent, why a valid agent is unavailable: it
 // has an unknown protocol or authentication style, a malformed address, hash or rule of a list of
-// tools, an output schema that cannot be used, an MCP server whose address has a user or a password, or refers to an MCP server that it
-// does not define. Other agents are not affected. Check examines only the definition. The runtime
-// checks whether files, keys and tools exist.
+// tools, an output schema that cannot be used, an MCP server whose address has a user or a
+// password, or refers to an MCP server that it does not define. Other agents are not affected.
+// Check examines only the definition. The runtime checks whether files, keys and tools exist.
 func (a *Agent) Check() error {
 	var faults Faults
 	if p := a.Provider.Protocol; !slices.Contains(protocols, p) {

@@ -81,8 +81,8 @@ type RunUsage struct {
 	Others map[string]Usage `json:"others,omitempty"` // of subagents with other models, a part of Usage
 }
 
-// Header returns the usage as JSON of at most 3 KiB, which fits into a header. It names the models of
-// subagents with the most tokens. The tokens of those that do not fit count for Model.
+// Header returns the usage as JSON of at most 3 KiB, which fits into a header. It names the models
+// of subagents with the most tokens. The tokens of those that do not fit count for Model.
 func (u RunUsage) Header() string {
 	total := func(name string) int64 {
 		o := u.Others[name]

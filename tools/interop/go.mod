@@ -18,7 +18,7 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/julienschmidt/httprouter v1.3.0 // indirect
 	github.com/modelcontextprotocol/go-sdk v1.8.0 // indirect
-	github.com/seed93082962/agenthost v0.1.0 // indirect
+	github.com/seed93082962/agenthost v0.1.0
 	github.com/seed93082962/agenthost/internal v0.1.0
 	github.com/seed93082962/agenthost/internal/leaf v0.1.0 // indirect
 	github.com/seed93082962/agenthost/runtime v0.1.0

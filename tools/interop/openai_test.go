@@ -14,8 +14,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// TestOpenAIClient uses the official client of OpenAI: its helpers for streams, its tool runner, and
-// its errors.
+// TestOpenAIClient uses the official client of OpenAI: its helpers for streams, its tool runner,
+// and its errors.
 func TestOpenAIClient(t *testing.T) { useOpenAI(t, serve(t, agent.Agent{})+"/openai/v1", key) }
 
 // TestOpenAIClientOfPrograms uses the programs: the runtime with its key, and a hub with a CLI

@@ -23,8 +23,8 @@ import (
 )
 
 // typesOfOpenAI declares what a response may be by the types of the official client. It has further
-// members at the top, which only Open Responses has, where usage and the description of a format may
-// be null and logprobs absent. The client itself adds output_text.
+// members at the top, which only Open Responses has, where usage and the description of a format
+// may be null and logprobs absent. The client itself adds output_text.
 const typesOfOpenAI = `import OpenAI from "openai"
 type Open<T> = T & Record<string, unknown>
 type Response = Open<Omit<OpenAI.Responses.Response, "output_text" | "usage" | "text"> & { usage: OpenAI.Responses.ResponseUsage | null }>

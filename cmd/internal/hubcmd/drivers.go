@@ -46,8 +46,8 @@ func (s *Settings) platform(prepare func(*Settings) OpenDeployer) OpenDeployer {
 	return prepare(s)
 }
 
-// bucket prepares the driver of BLOB_URL, and returns nil for a directory. It adds the faults of its
-// settings.
+// bucket prepares the driver of BLOB_URL, and returns nil for a directory. It adds the faults of
+// its settings.
 func (s *Settings) bucket() OpenBlobs {
 	_, ok := s.blobDir()
 	switch {

@@ -43,7 +43,8 @@ func (d Drivers) Start(ctx context.Context, cfg telemetry.Config) (telemetry.Tel
 	return d.Telemetry(ctx, cfg)
 }
 
-// Check adds the faults of settings of telemetry. addr is the setting of the address of the metrics.
+// Check adds the faults of settings of telemetry. addr is the setting of the address of the
+// metrics.
 func (d Drivers) Check(s *telemetry.Settings, addr *string, origins *daemon.Origins) {
 	s.Check(origins)
 	if d.Telemetry != nil {

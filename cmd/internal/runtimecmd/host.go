@@ -109,8 +109,8 @@ type noStateError string
 
 func (e noStateError) Error() string { return string(e) + "; set AGENT_STATE_DIR" }
 
-// stateDir returns the directory of sessions, uploads and downloaded skills, and whether it was configured.
-// It fails with a noStateError if the system has none that agents cannot read.
+// stateDir returns the directory of sessions, uploads and downloaded skills, and whether it was
+// configured. It fails with a noStateError if the system has none that agents cannot read.
 func (s *settings) stateDir(file *agent.File, cwd string) (string, bool, error) {
 	dir := cmp.Or(s.StateDir, file.StateDir)
 	named := dir != ""

@@ -15,8 +15,8 @@ import (
 )
 
 // A deployment has one volume of data. It is found by its labels only: another program may have a
-// volume of any name. Its name has the UID of the deployment, so that a hub that was frozen does not
-// remove the volume of a later deployment of the key.
+// volume of any name. Its name has the UID of the deployment, so that a hub that was frozen does
+// not remove the volume of a later deployment of the key.
 //
 // Each container has a volume of its request. The engine generates its name, and removes it with
 // the container. If it removes only the container, the label of the revision finds the volume.

@@ -33,7 +33,8 @@ type exchange struct {
 	after     string // the run that the message must follow, or ""
 	maxTurns  *int
 
-	// Of a client that carries its conversation: what it has of the session, and that with the message.
+	// Of a client that carries its conversation: what it has of the session, and that with the
+	// message.
 	before, through relay.Conversation
 
 	// Of answers.

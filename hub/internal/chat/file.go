@@ -24,12 +24,12 @@ import (
 )
 
 const (
-	// maxFiles bounds the files of a user, in bytes, with fileOverhead for each. One in two chats counts
-	// twice. Concurrent requests may exceed it by what each of them stores.
+	// maxFiles bounds the files of a user, in bytes, with fileOverhead for each. One in two chats
+	// counts twice. Concurrent requests may exceed it by what each of them stores.
 	maxFiles = 512 << 20
 
-	// fileOverhead bounds the number of the files of a user, 32,768, which each transaction that stores
-	// one adds up.
+	// fileOverhead bounds the number of the files of a user, 32,768, which each transaction that
+	// stores one adds up.
 	fileOverhead = 16 << 10
 
 	// unusedFor is the time after which an upload that no message uses is deleted, by a sweep.
@@ -60,8 +60,8 @@ func checkFiles(ctx context.Context, tx *sql.Tx, tenantID, userID string) error 
 	return err
 }
 
-// storeFile stores a file of the caller for messages that are sent within the next hour. It fails with
-// wire.NotFound unless the caller may use the agent.
+// storeFile stores a file of the caller for messages that are sent within the next hour. It fails
+// with wire.NotFound unless the caller may use the agent.
 func (s *Service) storeFile(ctx context.Context, caller api.Caller, agentName string, f file) (runtimewire.Upload, error) {
 	ref, err := s.ownedBy(ctx, caller, agentName, "")
 	if err != nil {

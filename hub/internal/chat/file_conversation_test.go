@@ -92,8 +92,8 @@ func TestFilesWithoutAnAnswer(t *testing.T) {
 	}, run.Content)
 }
 
-// A message without an answer and the next one have too many parts for one message: the files of the
-// first are left out.
+// A message without an answer and the next one have too many parts for one message: the files of
+// the first are left out.
 func TestManyPartsWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlite(t))
@@ -227,7 +227,8 @@ func TestFilesOfTheOpenAIProtocol(t *testing.T) {
 		id := all[2]["content"].([]any)[1].(object)["uploadId"].(string)
 		require.Equal(t, "%PDF-1.7", ada.Get(chat+"/uploads/"+id).Text)
 
-		// The next request continues the chat, with the files that the client carries if the runtime lost it.
+		// The next request continues the chat, with the files that the client carries if the runtime lost
+		// it.
 		stored := s.files()
 		talk := []object{
 			{"role": "user", "content": []object{text("What is this?"), image}}, {"role": "assistant", "content": "An image."},
@@ -284,8 +285,8 @@ func TestLargeMessagesAtOnce(t *testing.T) {
 	})
 }
 
-// A client that carries a conversation with files continues its chat, without a copy of the files. If
-// the runtime is still busy with the chat, the conversation is another one, with all files.
+// A client that carries a conversation with files continues its chat, without a copy of the files.
+// If the runtime is still busy with the chat, the conversation is another one, with all files.
 func TestCarriedFiles(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlite(t))

@@ -151,7 +151,8 @@ func TestPagesAreTexts(t *testing.T) {
 	})
 }
 
-// The files of a user are unknown to all others, except those of its chats to maintainers and admins.
+// The files of a user are unknown to all others, except those of its chats to maintainers and
+// admins.
 func TestFilesOfOtherUsers(t *testing.T) {
 	each(t, right, func(t *testing.T, s *server) {
 		ada := s.ada()

@@ -125,7 +125,8 @@ func (s *Service) answer(ctx context.Context, ref reference, messageID string) (
 }
 
 // follow sends the events of an answer after the one with an id, or all, until its end: those of
-// the journal of this hub, or what is stored. denied sends the end if the access of the reader ends.
+// the journal of this hub, or what is stored. denied sends the end if the access of the reader
+// ends.
 func (s *Service) follow(
 	ctx context.Context, w http.ResponseWriter, run relay.AnswerRun, after string, denied func(context.Context, *sse.Stream, relay.AnswerRun) error,
 ) error {

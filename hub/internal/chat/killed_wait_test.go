@@ -122,8 +122,8 @@ func afterCall(c *counting) {
 }
 
 // A hub is killed after it has stored an approval: before the runtime has the run, while the call
-// runs, after its result, and after a part of the answer was stored. The call runs at most once, and
-// the user sees what happened, also if it sends the approval again.
+// runs, after its result, and after a part of the answer was stored. The call runs at most once,
+// and the user sees what happened, also if it sends the approval again.
 func TestAHubThatIsKilledAfterAnApproval(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

@@ -188,8 +188,8 @@ func (s *Service) Open(ctx context.Context, caller api.Caller, agentName string,
 	return s.relay.Start(ctx, m.run(), relay.Start{Endpoint: endpoint, Store: store, History: history, Attach: m.attach})
 }
 
-// continueTalk sends the last turn of a conversation in the session that has the turns before it. It
-// returns no answer if there is none.
+// continueTalk sends the last turn of a conversation in the session that has the turns before it.
+// It returns no answer if there is none.
 func (s *Service) continueTalk(ctx context.Context, caller api.Caller, ref reference, in wire.ChatMessageRequest, at Place) (*relay.Answer, error) {
 	n := len(at.Talk) - 1
 	if n == 0 {

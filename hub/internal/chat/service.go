@@ -46,8 +46,8 @@ type Config struct {
 	// Labels labels the answers. Defaults to none.
 	Labels Labels
 
-	// Owner returns the owner of a chat as a caller. It fails with the code for which a user who may not
-	// sign in is rejected. Defaults to one with the id.
+	// Owner returns the owner of a chat as a caller. It fails with the code for which a user who may
+	// not sign in is rejected. Defaults to one with the id.
 	Owner func(ctx context.Context, q db.Querier, tenantID, userID string) (api.Caller, error)
 
 	// Admit begins work of a caller that outlives its request, see [api.Config]. Defaults to the same

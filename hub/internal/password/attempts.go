@@ -98,7 +98,8 @@ func Detached(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // window returns the range of the times of failures that count: after the first and at most the
-// second. A later failure was stored with an incorrect clock, and would lock the account until then.
+// second. A later failure was stored with an incorrect clock, and would lock the account until
+// then.
 func window(now time.Time) (int64, int64) {
 	return db.Micros(now.Add(-Window)), db.Micros(now.Add(Window))
 }

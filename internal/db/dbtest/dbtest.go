@@ -79,8 +79,8 @@ func SQLite(t testing.TB, series ...db.Series) string {
 	return "sqlite://" + path
 }
 
-// directory returns a directory in memory, if there is one: the tests of all packages together would
-// wait for the disk most of the time.
+// directory returns a directory in memory, if there is one: the tests of all packages together
+// would wait for the disk most of the time.
 func directory(t testing.TB) string {
 	t.Helper()
 	memory := pgtest.MemoryDir()

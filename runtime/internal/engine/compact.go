@@ -232,8 +232,8 @@ func tooLong(err error) bool {
 }
 
 // recoverRejected changes a conversation that upstream rejected, or the form of the output, so that
-// it accepts the next request of this run and of later runs of the session. It returns nil if it did, and otherwise
-// err, the error of the call. The rejected request does not count as a turn.
+// it accepts the next request of this run and of later runs of the session. It returns nil if it
+// did, and otherwise err, the error of the call. The rejected request does not count as a turn.
 func (r *runState) recoverRejected(ctx context.Context, response *collect.Response, err error) error {
 	rejected, types := runErrorType(err), aboutContent(err)
 	switch {

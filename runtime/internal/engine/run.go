@@ -122,8 +122,8 @@ type runState struct {
 // cancel ctx. Run then returns the cause of ctx.
 //
 // Other errors are a [*model.Error], [ErrMaxTurns], [ErrRunTimeout], [ErrRepeated], an
-// [*OutputError], an error of the session, or the value of a panic. The outcome is valid in all cases. When Run returns, all
-// goroutines of the run have ended.
+// [*OutputError], an error of the session, or the value of a panic. The outcome is valid in all
+// cases. When Run returns, all goroutines of the run have ended.
 func (e *Engine) Run(ctx context.Context, in Input, out Output) (*Outcome, error) {
 	r := e.newRun(in, out)
 	timeout := e.cfg.RunTimeout

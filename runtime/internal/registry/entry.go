@@ -11,8 +11,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// ownClaim is what the owner of a run knows of its claim on the bus. Its lock is taken before that of
-// the registry, except by claim.
+// ownClaim is what the owner of a run knows of its claim on the bus. Its lock is taken before that
+// of the registry, except by claim.
 type ownClaim struct {
 	ending chan struct{} // not nil while Run.decide stores the end, and closed after that; guarded by registry.mu
 

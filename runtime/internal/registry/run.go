@@ -78,8 +78,8 @@ func (r *Run) separate() {
 	r.cancel(nil)
 }
 
-// Cancel cancels the run with that reason. The first reason wins. After the decision of Finish it does
-// nothing.
+// Cancel cancels the run with that reason. The first reason wins. After the decision of Finish it
+// does nothing.
 func (r *Run) Cancel(reason wire.Reason) { r.cancel(reason) }
 
 // awaitEnd waits until decide has stored the end, and reports whether decide was called. The caller
@@ -98,8 +98,8 @@ func (r *Run) awaitEnd() bool {
 // Finish ends a started run, all goroutines of which must have ended. It decides the final state,
 // and the reason of a cancel: the run is cancelled if it was cancelled before, otherwise failed if
 // err is not nil. Then it calls persist, if not nil, with the decision, after which nothing of the
-// run is active. If persist fails, a completed run is failed. Finish returns the final state. Further
-// calls return the same.
+// run is active. If persist fails, a completed run is failed. Finish returns the final state.
+// Further calls return the same.
 func (r *Run) Finish(err error, persist func(wire.State, wire.Reason) error) (wire.State, wire.Reason) {
 	last, first := r.decide(err, persist == nil)
 	if !first {
@@ -152,8 +152,8 @@ func (r *Run) decide(err error, closed bool) (end, bool) {
 	return last, true
 }
 
-// storeEnd stores the end on the bus and returns it as [Run.finishEntry] does. The caller holds mu of
-// the registry, which is unlocked in the meantime.
+// storeEnd stores the end on the bus and returns it as [Run.finishEntry] does. The caller holds mu
+// of the registry, which is unlocked in the meantime.
 func (r *Run) storeEnd(last end, closed bool) end {
 	g := r.registry
 	g.mu.Unlock()

@@ -66,8 +66,8 @@ func openaiOutput(q *openaiRequest) *refusal {
 	return nil
 }
 
-// looseSchema returns why a schema is not one that a vendor enforces, or "". complete means that all
-// properties are required.
+// looseSchema returns why a schema is not one that a vendor enforces, or "". complete means that
+// all properties are required.
 func looseSchema(schema map[string]any, complete bool) string {
 	for _, keyword := range slices.Sorted(maps.Keys(schema)) {
 		if slices.Contains([]string{"minLength", "maxLength", "allOf", "oneOf", "not", "if", "patternProperties", "default", "minimum", "maximum"}, keyword) {

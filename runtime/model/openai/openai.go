@@ -21,7 +21,8 @@
 // tool results are in a message of the user that follows the results. Of [model.Thinking] only
 // Effort is sent, as reasoning_effort.
 //
-// The schema of an output is sent as response_format json_schema, strict if OpenAI would enforce it.
+// The schema of an output is sent as response_format json_schema, strict if OpenAI would enforce
+// it.
 //
 // Input schemas of tools are converted where the API would reject them, and the inputs of calls are
 // mapped back: package internal/toolschema has the rules.

@@ -238,8 +238,8 @@ func (c *chat) finishReason() string {
 	return "stop"
 }
 
-// refusal states the calls that the agent was not permitted to make, or nil. Of a run with an output
-// schema it is that of the model in place of the output.
+// refusal states the calls that the agent was not permitted to make, or nil. Of a run with an
+// output schema it is that of the model in place of the output.
 func (c *chat) refusal() *string {
 	if c.structured {
 		if text, refused := outputText(c.result); refused {

@@ -35,8 +35,8 @@ const formatText = "text"
 // anyObject is the schema of the format json_object.
 var anyObject = json.RawMessage(`{"type":"object"}`)
 
-// outputSchema returns the schema of the output of a run with the format, or nil for any text. param
-// is the field of the request.
+// outputSchema returns the schema of the output of a run with the format, or nil for any text.
+// param is the field of the request.
 func (f format) outputSchema(param string) (json.RawMessage, error) {
 	switch f.Type {
 	case "", formatText:

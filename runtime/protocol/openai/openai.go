@@ -35,8 +35,8 @@ import (
 // RetryAfter() time.Duration, the response has the header Retry-After.
 //
 // If the host has a method RunTalk, that executes the runs of Chat Completions, whose clients carry
-// their conversations: it is Run with the turns of the request, of which the last one is the message
-// of the run, or has its answers, and with what identifies the user of the client, or "".
+// their conversations: it is Run with the turns of the request, of which the last one is the
+// message of the run, or has its answers, and with what identifies the user of the client, or "".
 type Host interface {
 	// Agents returns the agents that the caller may use.
 	Agents(ctx context.Context) ([]wire.AgentSummary, error)

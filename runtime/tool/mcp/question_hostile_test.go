@@ -55,8 +55,8 @@ func urlOf(url string) string {
 	return elicitation(`{"mode":"url","message":"m","url":` + string(text) + `}`)
 }
 
-// Requests of a server are bounded and checked. One that a person cannot be asked is an error of the
-// tool, and the connection remains.
+// Requests of a server are bounded and checked. One that a person cannot be asked is an error of
+// the tool, and the connection remains.
 func TestHostileQuestions(t *testing.T) {
 	property := func(s string) string { return formOf(`{"type":"object","properties":{"p":` + s + `}}`) }
 	requests := func(n int, key string) string {

@@ -109,8 +109,8 @@ func (r *Relay) expireJournals() {
 	}
 }
 
-// nextJournal returns the journal of an answer that begins. If it continues a run, its numbers go on
-// after those of the former journal, and the events before are missing.
+// nextJournal returns the journal of an answer that begins. If it continues a run, its numbers go
+// on after those of the former journal, and the events before are missing.
 func (r *Relay) nextJournal(a *Answer, formerRun string) *journal {
 	j := a.newJournal(1)
 	if formerRun == "" {

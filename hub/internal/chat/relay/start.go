@@ -235,8 +235,8 @@ func (a *Answer) attach(in Start, request *runtimewire.RunRequest) error {
 	return in.Attach(a.ctx, request, a.holdFiles)
 }
 
-// holdFiles reserves memory for images and files of that size, in place of that of the last call. It
-// waits until the runs that begin have released theirs.
+// holdFiles reserves memory for images and files of that size, in place of that of the last call.
+// It waits until the runs that begin have released theirs.
 func (a *Answer) holdFiles(size int) error {
 	for {
 		err := a.files.reserve(historyCopies*base64.StdEncoding.EncodedLen(size) - a.files.used)
