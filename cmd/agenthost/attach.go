@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -49,14 +48,11 @@ func readAttached(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {
 	case err != nil:
-	case !info.Mode().IsRegular():
-		err = errors.New("it is not a file")
-	case info.Size() > runvalue.MaxFileBytes:
-		err = fmt.Errorf("it has more than %d MiB", runvalue.MaxFileBytes>>20)
-	}
-
-	if err != nil {
 		return nil, fmt.Errorf("attach %s: %w", name, err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("open %s: it is not a file", name)
+	case info.Size() > runvalue.MaxFileBytes:
+		return nil, fmt.Errorf("read %s: it has more than %d MiB", name, runvalue.MaxFileBytes>>20)
 	}
 
 	return os.ReadFile(name)

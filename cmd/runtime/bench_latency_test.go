@@ -61,6 +61,49 @@ func BenchmarkFirstToken(b *testing.B) {
 	}
 }
 
+// BenchmarkCompletionsAtARate starts 1,000 blocking chat completions of five tokens a second, and
+// reports how much later than direct requests to upstream at the same rate they end. A request that
+// has to wait for a connection is late from its time on.
+func BenchmarkCompletionsAtARate(b *testing.B) {
+	const clients, total, each = 128, 5000, time.Millisecond
+	t := newBench(b, "short")
+	var upstream sample
+	for _, s := range []*subject{&direct, &proxy, {"chat-blocking", startRuntime, chatRequest(false), chatText}} {
+		addr := t.upstream.addr
+		if s.start != nil {
+			c := s.start(b, t)
+			b.Cleanup(c.stop)
+			addr = c.addr
+		}
+		conns := s.dialAll(b, addr, clients)
+		took := make(sample, total)
+		begin := time.Now().Add(100 * time.Millisecond)
+		err := side(clients, func(first int) error {
+			for n := first; n < total; n += clients {
+				at, request := begin.Add(time.Duration(n)*each), s.request(n)
+				<-time.After(time.Until(at))
+				err := conns[first].send(request)
+				if err == nil {
+					err = conns[first].finish()
+				}
+				if err != nil {
+					return err
+				}
+				took[n] = time.Since(at).Seconds() * 1e3
+			}
+			return nil
+		})
+		if err != nil {
+			b.Fatalf("%s: %v", s.name, err)
+		}
+		if s == &direct {
+			upstream = took
+		}
+		report(b, s.name, metric{"ms-added-p50", took.median() - upstream.median()},
+			metric{"ms-added-p99", took.quantile(0.99) - upstream.quantile(0.99)})
+	}
+}
+
 // directTools sends the runtime's request for an agent with tools directly to upstream.
 func directTools(b *testing.B, t *bench) *subject {
 	b.Helper()

@@ -145,6 +145,7 @@ var faults = []Fault{
 	{Origin: Command, Code: "stdin has no token", Cause: "--token reads the CLI token from stdin, which is empty", Remedy: "write the token to stdin"},
 	{Origin: Command, Code: "the sign-in was not completed within TIME", Cause: "The page of the sign-in was open for too long", Remedy: "run agenthost login again"},
 	{Origin: Command, Code: "AGENTHOST_URL names the hub", Cause: "There is no stored sign-in to remove: the address and the token are those of the environment", Remedy: "revoke the token with agenthost tokens revoke, or unset AGENTHOST_URL"},
+	{Origin: Command, Code: "a message may have NUMBER images and files", Cause: "--attach names more files than one message can have", Remedy: "send the others with the next message"},
 	{Origin: Command, Code: "stdin has no message", Cause: "The message of chat is empty", Remedy: "write one to stdin, or use -m"},
 	{Origin: Command, Code: "there is no chat with AGENT to resume", Cause: "You have no chat with the agent", Remedy: "start one without --resume"},
 	{Origin: Command, Code: "deploy AGENT: revision NUMBER did not become ready", Cause: "The new revision cannot serve", Remedy: "correct the reason, which is printed above, and deploy again; the former revision continues"},
