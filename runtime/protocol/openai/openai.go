@@ -3,7 +3,9 @@
 // of the model.
 //
 //	cfg.Protocols = map[string]func(*runtime.Runtime) http.Handler{
-//		"/openai/v1": func(rt *runtime.Runtime) http.Handler { return openai.New(openai.Config{Host: rt}) },
+//		"/openai/v1": func(rt *runtime.Runtime) http.Handler {
+//			return openai.New(openai.Config{Host: rt})
+//		},
 //	}
 //	rt, err := runtime.New(ctx, cfg)
 //
